@@ -17,6 +17,8 @@ JsonMap = Mapping[str, Any]
 """A JSON object that is only read."""
 JsonDict = dict[str, Any]
 """A JSON object that its owner may change."""
+Schemas = Mapping[str, JsonMap]
+"""The JSON Schema of each key."""
 
 
 def escape(key: str) -> str:

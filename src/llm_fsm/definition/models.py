@@ -16,7 +16,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticCustomError
 
-from llm_fsm._json import JsonMap, object_at, texts_at
+from llm_fsm._json import JsonMap, Schemas, object_at, texts_at
 from llm_fsm.conditions.compiler import CompiledRule, compile_rule
 from llm_fsm.definition.marks import MarkedModel, NamedKey, NamedRule, NamedState, WrittenAs
 from llm_fsm.definition.names import (
@@ -470,7 +470,7 @@ class Definition(_Model):
         return hashlib.sha256(self.canonical.encode()).hexdigest()
 
     @cached_property
-    def key_schemas(self) -> Mapping[str, JsonMap]:
+    def key_schemas(self) -> Schemas:
         """Context key to its JSON Schema, as declared; empty without a `context_schema`."""
         properties = object_at(self.context_schema, "properties")
         return {key: object_at(properties, key) for key in properties}

@@ -426,11 +426,8 @@ def _read(source: str) -> FixedReply:
         return FixedReply(source, template, frozenset(names))
     except jinja2.TemplateSyntaxError as error:
         raise WordingError(_at(_syntax_fault(error), error.lineno, source)) from error
-    except (
-        RecursionError,
-        SyntaxError,
-        MemoryError,
-    ) as error:  # Python compiles the tree, and has limits of its own
+    # Python compiles the tree, and has limits of its own.
+    except (RecursionError, SyntaxError, MemoryError) as error:
         raise WordingError("it is nested too deep") from error
 
 

@@ -239,9 +239,8 @@ def _stated(findings: Iterable[Finding], formed: form.Form) -> Iterator[Finding]
 def _written(findings: Iterable[Finding], upgraded: Upgraded) -> list[Finding]:
     """Return findings about today's form, with the pointers of the document as written."""
     written = []
-    states = cache(
-        lambda name: Place(upgraded.origin("/states" + step(name)))
-    )  # paths may be long and many
+    # Paths may be long and many.
+    states = cache(lambda name: Place(upgraded.origin("/states" + step(name))))
     for found in findings:
         pointer = upgraded.origin(found.pointer)
         where = tuple(map(states, found.path))

@@ -375,6 +375,7 @@ def _check_same(line: BatchLine, records: Sequence[TurnRecord]) -> None:
     """Check that a conversation was begun with this line. Raises ConversationConflict."""
     what = ""
     started = first_of(records[0].events, Started)
+    # Another input under the same name would silently give the result of the old one.
     if line.messages is None and started is not None and started.input != line.input:
         what = "input"
     expected = {line.request_id(place): text for place, text in enumerate(line.messages or ())}
@@ -398,6 +399,7 @@ def _is_over(
         return True
     if line.messages is None:
         state = program.states.get(session.state)
+        # A run that has come to a user goes no further by itself.
         return state is not None and state.kind == "converse"
     answered = chain.from_iterable(record.request_ids for record in records)
     return line.request_ids <= set(answered)

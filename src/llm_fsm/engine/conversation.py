@@ -15,6 +15,7 @@ from llm_fsm.definition.names import Kind
 from llm_fsm.engine import edits
 from llm_fsm.engine.engine import Engine
 from llm_fsm.engine.kept_turns import KeptTurns
+from llm_fsm.engine.observers import Observer
 from llm_fsm.engine.turn_runner import TurnResult
 from llm_fsm.engine.validation import checked_message, checked_speaker, checked_values
 from llm_fsm.errors import ConversationConflict
@@ -170,9 +171,7 @@ class TurnStream:
         RuntimeError: You iterate a second time.
     """
 
-    def __init__(
-        self, run: Callable[[Callable[[str, Event], None]], Any], kept: KeptTurns | None = None
-    ) -> None:
+    def __init__(self, run: Callable[[Observer], Any], kept: KeptTurns | None = None) -> None:
         self._run = run
         self._kept = kept
         self._begun = False
@@ -432,7 +431,7 @@ class AsyncConversation:
         self,
         text: str | Choice,
         request_id: str | None,
-        sink: Callable[[str, Event], None] | None,
+        sink: Observer | None,
         *,
         durable: bool = False,
     ) -> Coroutine[Any, Any, TurnResult]:
@@ -459,7 +458,7 @@ class AsyncConversation:
     ) -> TurnStream:
         """As `Conversation.stream`."""
 
-        async def run(sink: Callable[[str, Event], None]) -> Turn:
+        async def run(sink: Observer) -> Turn:
             return await self._taken(await self._send(text, request_id, sink, durable=durable))
 
         return TurnStream(run, self._engine.kept if keep else None)
@@ -484,11 +483,7 @@ class AsyncConversation:
         return TurnStream(lambda sink: self._answer(value, pause, request_id, sink))
 
     async def _answer(
-        self,
-        value: object,
-        pause: str | None,
-        request_id: str | None,
-        sink: Callable[[str, Event], None] | None,
+        self, value: object, pause: str | None, request_id: str | None, sink: Observer | None
     ) -> Turn:
         if pause is None:
             pause = await self._seen_pause()

@@ -59,20 +59,8 @@ class Services:
     """The tokens that fit into the context of a model, by its name, as far as they are known."""
 
     def __post_init__(self) -> None:
-        if self.timeout is not None and not (
-            isinstance(self.timeout, int | float) and self.timeout > 0
-        ):
-            raise ValueError(
-                "timeout= is a number of seconds above 0, or None for no limit, not "
-                f"{self.timeout!r:.40}"
-            )
-        if self.merge_within is not None and not (
-            isinstance(self.merge_within, int | float) and self.merge_within > 0
-        ):
-            raise ValueError(
-                "merge_within= is a number of seconds above 0, or None, not "
-                f"{self.merge_within!r:.40}"
-            )
+        _check_seconds("timeout", self.timeout, "None for no limit")
+        _check_seconds("merge_within", self.merge_within, "None")
         if self.summarizer is not None and not callable(self.summarizer):
             raise ValueError(f"summarizer= is a function, not {type(self.summarizer).__name__}")
 
@@ -96,6 +84,12 @@ class Services:
         if said is not None:
             self.warned = True
             warnings.warn(said, RuntimeWarning, stacklevel=2)
+
+
+def _check_seconds(name: str, given: object, none: str) -> None:
+    """Check a setting that is a time, or None, whose meaning is `none`. Raises ValueError."""
+    if given is not None and not (isinstance(given, int | float) and given > 0):
+        raise ValueError(f"{name}= is a number of seconds above 0, or {none}, not {given!r:.40}")
 
 
 class Deployment:
@@ -134,6 +128,7 @@ class Deployment:
     @property
     def capabilities(self) -> HostCapabilities:
         """The settings of every turn."""
+        # By identity: the set is made anew only when a handler is added.
         if self._capabilities.points is not self._services.points:
             self._capabilities = replace(self._capabilities, points=self._services.points)
         return self._capabilities
@@ -188,8 +183,10 @@ class Deployment:
             return summarised(summarizer, effect, left)
         llm = self._services.llm()
         asked = ask(llm, effect, left, self.timeout, listener, rooms=self._services.rooms)
+        # Replies are looked at only where a limit depends on their numbers.
         if self._is_counted:
             asked = self._measured(asked)
+        # Without anybody around the work, nothing is wrapped.
         if not is_surrounded():
             return asked
         request = effect.request
@@ -227,6 +224,7 @@ class Deployment:
         found = outgoing(self._services.dispatcher.sinks, self.program, record, session, number)
         if Point.END_CONVERSATION not in self._services.points:
             return found
+        # In the outbox, so that handlers of the end run even if this process dies now.
         if not of_kind(record.events, ev.Ended):
             return found
         end = Outgoing(

@@ -32,6 +32,7 @@ async def _edit(
     async with turn.lock():
         loaded, _ = await engine.read_for(conversation_id)
         deployment = await engine.versions.find(loaded.session.definition)
+        # An unknown definition has no turn that this machine could finish.
         if deployment is not None:
             turn.host = deployment
             if deployment.journals or loaded.has_journal:
@@ -61,6 +62,7 @@ async def undo(engine: Engine, conversation_id: str) -> TurnResult:
     """
     async with _edit(engine, conversation_id) as (turn, loaded):
         kept = without_undone(await engine.records(conversation_id))
+        # These records are about a turn, and are no turn of their own.
         while kept and kept[-1][1].kind in ("migrate", "heard"):
             kept.pop()
         if len(kept) < 2 or kept[-1][1].kind == "start":
@@ -68,11 +70,13 @@ async def undo(engine: Engine, conversation_id: str) -> TurnResult:
         number, _ = kept[-1]
         session = replay(conversation_id, [record for _, record in kept[:-1]])
         found = await engine.versions.find(session.definition)
+        # The session would go back to a definition that nobody can play.
         if found is None and session.definition != loaded.session.definition:
             raise ConversationConflict(
                 "the turn cannot be undone: its definition is not known any more. Open the "
                 "conversation with the definition of that turn"
             )
+        # The record belongs to the definition that the conversation returns to.
         turn.host = found or turn.host
         turn.take((ev.TurnUndone(record=number, session=session_to_dict(session)),))
         session = fold(loaded.session, turn.events)
@@ -108,6 +112,7 @@ async def migrate(engine: Engine, conversation_id: str, *, dry: bool) -> ev.Migr
     async with engine.store.lock(conversation_id, engine.services.timeout):
         loaded, _ = await engine.read_for(conversation_id)
         found = await engine.versions.carried(loaded.session)
+        # Nothing was changed until here.
         if found is None or isinstance(found, str) or dry:
             return found
         if (await under_way(engine.store, conversation_id)).first is not None:

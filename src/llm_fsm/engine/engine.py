@@ -115,9 +115,8 @@ class Engine:
         self._resumed = True
         await self.services.dispatcher.resume()
         if Point.END_CONVERSATION in self.services.points:
-            with suppress(
-                HandlerError
-            ):  # the failed handler counts as run, and does not concern this caller
+            # The failed handler counts as run, and does not concern this caller.
+            with suppress(HandlerError):
                 await run_forgotten_end_handlers(await self.prepare())
 
     async def watch_release(self) -> None:

@@ -162,6 +162,7 @@ class AsyncMachine:
         self._now = chosen["clock"] or time.time
         sinks = sinks_of((*checked_list(chosen["sinks"], "sinks"),))
         services = Services(
+            # Asked each time, because tests and hosts may replace the model of a machine.
             llm=lambda: self.llm,
             store=self.store,
             timeout=chosen["timeout"],
@@ -404,6 +405,7 @@ class AsyncMachine:
             memory=start.memory,
             hold=True,
         )
+        # A run that begins now has its input from the opening.
         given = None
         if conversation_id is None or not await self._known(name):
             try:
@@ -524,9 +526,8 @@ class AsyncMachine:
             LLMFSMError: The first error, after everything else that is due.
         """
         done: list[Turn] = []
-        left: dict[
-            str, LLMFSMError | None
-        ] = {}  # conversations that stay due, each with one row or more
+        # Conversations that stay due, each with one row or more.
+        left: dict[str, LLMFSMError | None] = {}
         limit, more = 100, True
         while more:
             rows = await self.store.due(moment, limit, self._engine.versions.current.name)
@@ -592,6 +593,7 @@ class AsyncMachine:
     async def delete_matching(self, **wanted: Unpack[Filter]) -> int:
         """As `Machine.delete_matching`, awaited."""
         query = query_of(wanted, limit=DELETED_AT_ONCE)
+        # Without a filter, a slip would delete everything.
         if query == ListQuery(limit=DELETED_AT_ONCE):
             raise ValueError("say which conversations to delete: give a filter, such as metadata=")
         # A conversation that changes while the list is read may be left out of it.

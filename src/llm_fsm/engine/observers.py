@@ -142,9 +142,8 @@ async def observed(observer: Observer | None, work: Callable[[Observer | None], 
                 checked(conversation_id, event)
             except Exception as error:
                 failed.append(error)
-        if failed and not isinstance(
-            event, Progressed
-        ):  # a host's function reported progress; it did not fail
+        # A host's function reported progress; it did not fail.
+        if failed and not isinstance(event, Progressed):
             raise _ObserverFailed
 
     try:

@@ -69,9 +69,8 @@ class Portal:
             if inspect.getcoroutinestate(work) != inspect.CORO_CLOSED:
                 with suppress(RuntimeError, CancelledError):  # the portal was stopped
                     self._result(self._submit(_cancelled(work)))
-            if (
-                inspect.getcoroutinestate(work) == inspect.CORO_CREATED
-            ):  # interrupted before it was submitted
+            # Interrupted before it was submitted.
+            if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
                 work.close()
             raise
 
@@ -107,9 +106,8 @@ class Portal:
     def _serve(self) -> None:
         loop = self._loop
         while not self._stopping:
-            with suppress(
-                KeyboardInterrupt, SystemExit
-            ):  # raised by a task, whose caller receives it
+            # Raised by a task, whose caller receives it.
+            with suppress(KeyboardInterrupt, SystemExit):
                 loop.run_forever()
         for _ in range(2):  # cancelled tasks may have begun new ones
             if tasks := asyncio.all_tasks(loop):

@@ -275,19 +275,20 @@ def is_same(first: JsonMap, turn: JsonMap) -> bool:
 
 def interrupted(first: JsonMap, pause: Paused | None) -> Trigger | None:
     """Return what began the turn of a journal's first entry; None if its pause is over."""
-    kind, time, request_id = first["kind"], first["time"], first.get("request_id")
     step = first.get("step_only", False)
-    if kind == "message":
-        merged = tuple((request_id, text) for request_id, text in first.get("merged", ()))
-        return UserMessage(merged=merged, **_given(first, "text time request_id picked sent"))
-    if kind == "update":
-        return Update(
-            context=first["values"], **_given(first, "time request_id state text by agreed")
-        )
-    if kind == "run":
-        return Resume(time=time, step=step, input=first.get("input"))
-    if pause is None or first.get("id") != pause.id:
-        return None
-    if kind == "due":
-        return Due(time=time)
-    return Answer(value=first["value"], time=time, request_id=request_id, step=step)
+    is_over = pause is None or first.get("id") != pause.id
+    match first["kind"]:
+        case "message":
+            merged = tuple((request_id, text) for request_id, text in first.get("merged", ()))
+            return UserMessage(merged=merged, **_given(first, "text time request_id picked sent"))
+        case "update":
+            return Update(
+                context=first["values"], **_given(first, "time request_id state text by agreed")
+            )
+        case "run":
+            return Resume(step=step, **_given(first, "time input"))
+        case "due" if not is_over:
+            return Due(time=first["time"])
+        case "answer" if not is_over:
+            return Answer(step=step, **_given(first, "value time request_id"))
+    return None

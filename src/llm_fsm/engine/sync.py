@@ -71,9 +71,8 @@ class SyncStream:
             """Return the next event and all that wait, because each trip to the loop costs more
             than an event."""
             try:
-                found = [
-                    await anext(events)
-                ]  # with a default, Python 3.11 dies where it is cancelled at its beginning
+                # With a default, Python 3.11 dies where it is cancelled at its beginning.
+                found = [await anext(events)]
                 while self._stream._waiting:
                     found.append(await anext(events))
             except StopAsyncIteration:
@@ -89,9 +88,8 @@ class SyncStream:
                             "this stream began before its process was forked, and continues in "
                             "the other one"
                         )
-            if (
-                self._stream.turn is None
-            ):  # closing the machine ended the stream in between two events
+            # Closing the machine ended the stream in between two events.
+            if self._stream.turn is None:
                 raise CancelledError
         finally:
             close: Callable[[], Coroutine[Any, Any, None]] | None = getattr(events, "aclose", None)

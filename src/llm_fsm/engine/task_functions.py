@@ -76,6 +76,7 @@ class _Questions:
         self.effect = effect
         self.running = running
         self.session = effect.session
+        # From before a crash in this turn; the log is from before a pause, in an earlier one.
         kept = {} if running.journal is None else running.journal.under(f"{effect.key}/")
         self.once = ExactlyOnce(
             effect.log.get(_ONCE, {}), () if running.journal is None else running.journal.begun
@@ -84,9 +85,8 @@ class _Questions:
         first = {key: entry for key, entry in {**effect.log, **kept}.items() if key.endswith(".0")}
         self.words = {key[:-2]: entry[_WORDS] for key, entry in first.items() if _WORDS in entry}
         """The text of each question by its name. The first entry of a question has it."""
-        self.answered = frozenset(
-            key[:-2] for key in effect.log if key.endswith(".0")
-        )  # from before a pause
+        # From before a pause.
+        self.answered = frozenset(key[:-2] for key in effect.log if key.endswith(".0"))
         self._taken: set[str] = set()
         self._new: set[int] = set()  # tasks that begin with a question without an earlier reply
         self.happened: list[ev.Event] = []
@@ -96,9 +96,8 @@ class _Questions:
         self.began = time.monotonic()  # and the time of replies that the journal returned
         self.bench: Workbench | None = None
         self.on_loop = is_async(host.functions.get(effect.function))
-        self._asked: dict[
-            asyncio.Task[Any] | None, tuple[int, int]
-        ] = {}  # task: its number, and its questions so far
+        # Task: its number, and its questions so far.
+        self._asked: dict[asyncio.Task[Any] | None, tuple[int, int]] = {}
         self._closed = False
         self._asking: set[asyncio.Task[Any]] = set()
 
@@ -127,6 +126,7 @@ class _Questions:
         waits = (
             self.bench is not None and isinstance(self.bench.broke, Break) and not is_cancelled()
         )
+        # What they would find is needed for the same questions after the pause.
         if self._asking and waits:
             await asyncio.wait(self._asking, timeout=None if left == math.inf else left)
         for task in self._asking:
@@ -143,6 +143,7 @@ class _Questions:
             for key, entry in kept.items()
             if key.startswith(f"{_BEGUN}/")
         }
+        # Entries may be missing in between: tasks are written down side by side.
         for place in range(len(begun), max(known, default=-1) + 1):
             begun.append(known[place][_WORDS] if place in known else "")
         return begun
@@ -171,6 +172,7 @@ class _Questions:
         """
         asking = task if self.on_loop else None
         words = sha256(in_unicode([message.to_dict() for message in messages]).encode()).hexdigest()
+        # The first question of a task finds its place; the others are counted from there.
         place, number = self._asked.get(asking) or (self._place(words), 0)
         self._asked[asking] = place, number + 1
         name = self._free_name(place, number, words)
@@ -183,6 +185,7 @@ class _Questions:
         name = next(names)
         free = {known: said for known, said in self.words.items() if known not in self._taken}
         same = [known for known, said in free.items() if said == words]
+        # The same question again is the one that was answered before.
         if same:
             return name if name in same else same[0]
         if number == 0:
@@ -199,6 +202,7 @@ class _Questions:
         next."""
         begun = self.log[_BEGUN]
         taken = {place for place, _ in self._asked.values()}
+        # One more than are known, so that a new task finds a place, too.
         free = [place for place in range(len(begun) + 1) if place not in taken]
         place: int = next((place for place in free if begun[place : place + 1] == [words]), free[0])
         begun[place : place + 1] = [words]
@@ -210,6 +214,7 @@ class _Questions:
             further = [
                 self.host.toolbox.registry.add(function).policy for function in question.functions
             ]
+            # For this question alone: the state does not get the functions.
             available = available.beside(session.flow, session.state, further)
         turn = TurnState(self.program, session, HostCapabilities(tools=available))
         # the same after an answer, which arrives in another turn
@@ -238,10 +243,8 @@ class _Questions:
             )
             reply = await drive.through(run)
             since = [event for event in turn.events[kept:] if not isinstance(event, ev.Paused)]
-            self.session, kept = (
-                fold(self.session, since),
-                len(turn.events),
-            )  # beside changes by others
+            # Beside changes by others.
+            self.session, kept = (fold(self.session, since), len(turn.events))
             if self.bench is not None:
                 self.bench.context = copied(self.session.context)
             if reply is not None:
@@ -331,9 +334,8 @@ class _Drive:
             turn, before = self.turn, (len(self.turn.events), self.turn.tool_calls)
             ended, reply, effect = False, None, None
             memory = self.questions.live_memory()
-            turn.session = replace(
-                turn.session, memory=memory.to_dict()
-            )  # the function may have changed it
+            # The function may have changed it.
+            turn.session = replace(turn.session, memory=memory.to_dict())
             try:
                 effect = next(run) if result is None else run.send(result)
             except StopIteration as stop:

@@ -90,6 +90,7 @@ def checked_history(history: Iterable[Any] | None) -> tuple[tuple[str, str], ...
         if role not in ("user", "assistant"):
             raise ValueError(f"the roles of a history are user and assistant, not {role!r:.40}")
         found.append((role, checked_message(text)))
+    # An unanswered message would stay so: nothing plays the history.
     if found and found[-1][0] == "user":
         raise ValueError("the history ends with a message of the user; send that one")
     return tuple(found)
@@ -159,6 +160,7 @@ def check_input_read(session: Session, events: Iterable[ev.Event], given: object
         ConversationConflict: Nothing would read the input.
     """
     read = (event.input for event in events if isinstance(event, ev.Started | ev.RunResumed))
+    # The same call once more asks for the same result.
     if any(one == given for one in read):
         return
     now = "is finished" if session.ended else "waits"
@@ -170,6 +172,7 @@ def check_input_read(session: Session, events: Iterable[ev.Event], given: object
 def check_choice(program: CompiledMachine, session: Session, message: UserMessage) -> None:
     """Raise ConversationConflict if a choice that was picked answers a question that is gone."""
     offered = choices_of(program, session)
+    # Checked before the turn: a button of an old message may still be on somebody's screen.
     if picked_of(offered, message.text, message.question) is not None:
         return
     labels = ", ".join(choice.label for choice in offered)
@@ -203,6 +206,7 @@ def checked_trigger(
     match trigger:
         case Answer(value=value):
             pause = expected(program, session, pause_id)
+            # The refusal of an answer goes to logs and to other people.
             quotes = not _may_be_secret(program, session, pause)
             return replace(trigger, value=fitting(pause, value, quotes=quotes))
         case UserMessage(picked=True):
@@ -224,6 +228,7 @@ def _talks(program: CompiledMachine, session: Session) -> bool:
 
     A run that has not begun has its first state still before it.
     """
+    # Its first state may be one that talks, and still be entered.
     begun = session.previous_state is not None or bool(session.stack)
     if not begun or not program.knows(session):
         return False
@@ -244,6 +249,7 @@ def check_agreed(tools: AvailableTools, program: CompiledMachine, given: Request
 def _acts(tools: AvailableTools, program: CompiledMachine, flow: str, state: str) -> bool:
     """Return true for a state that acts, or calls a definition that acts and asks for no yes."""
     known = program.named(flow).states[state]
+    # An act is found through all definitions that are called on the way.
     if known.calls:
         inner = program.named(known.calls)
         acting = (_acts(tools, program, known.calls, name) for name in inner.states)
@@ -260,6 +266,7 @@ def checked_update(program: CompiledMachine, session: Session, given: Update) ->
         ConversationConflict: It waits for an answer and cannot be moved.
         ValueError: A value is refused, or there is no such state.
     """
+    # Words may be said after the end, for example a goodbye of a person.
     if session.ended and given.text is None:
         raise ConversationEnded(_ENDED.get(session.outcome or "final", _ENDED["final"]))
     check_known(program, session)
@@ -271,6 +278,7 @@ def checked_update(program: CompiledMachine, session: Session, given: Update) ->
             f"conversation {session.conversation_id!r} waits for {session.pause.what!r} "
             f"({session.pause.kind}) and cannot be moved until it is answered; answer it first"
         )
+    # Rules about the present time mean the time of the update.
     names = {**session.system_names(), "_timestamp": given.time}
     for event in accept_host(program.keys, session.root_context(), given.context, names=names):
         # A value of the user that breaks a rule now is cleared, and asked for again.
@@ -311,6 +319,7 @@ def expected(program: CompiledMachine, session: Session, pause_id: str | None) -
         check_known(program, session)
         return pause
     name = f"conversation {session.conversation_id!r}"
+    # The pause before is remembered for this, because an answer may come twice.
     if session.settled is not None and pause_id in (None, session.settled[0]):
         how = "was answered already" if session.settled[1] == "answered" else "has expired"
         raise ConversationConflict(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import Any, NamedTuple, TypeVar
 
-from llm_fsm._json import JsonMap, list_at, object_at, step, steps
+from llm_fsm._json import JsonMap, Schemas, list_at, object_at, step, steps
 from llm_fsm._text import nearest
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.lint.facts.suggestions import Speller
@@ -175,7 +175,7 @@ class Document:
         return None
 
     @cached_property
-    def keys(self) -> Mapping[str, JsonMap]:
+    def keys(self) -> Schemas:
         """Declared context keys with their schemas.
 
         If "properties" is missing or misspelt, which is reported, these are the intended keys.

@@ -130,9 +130,8 @@ async def replay_turns(
         if record.kind in ("migrate", "end"):
             now = fold(now, of_kind(record.events, ev.Ended))
             continue
-        if any(
-            isinstance(event, ev.TurnFailed | ev.WordsHeard) for event in record.events
-        ):  # no reply is on record
+        # No reply is on record.
+        if any(isinstance(event, ev.TurnFailed | ev.WordsHeard) for event in record.events):
             now = fold(now, record.events)
             continue
         if record.kind == "undo":

@@ -226,9 +226,8 @@ async def _whole(store: Store, conversation_id: str) -> tuple[Loaded, Listed, Se
     loaded = await store.load(conversation_id)
     line = await line_of(store, conversation_id)
     records = await store.records(conversation_id)
-    if (
-        loaded is None or line is None or not records
-    ):  # a conversation can be deleted without its lock
+    # A conversation can be deleted without its lock.
+    if loaded is None or line is None or not records:
         raise ConversationNotFound(f"there is no conversation {conversation_id!r} in this store")
     return loaded, line, records
 

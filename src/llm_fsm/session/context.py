@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, Schemas
 from llm_fsm.conditions.compiler import look_up
 from llm_fsm.definition.json_schema.inline import simplified
 from llm_fsm.definition.json_schema.validator import CompiledSchema, compile_shape
@@ -81,7 +81,7 @@ class Keys:
     shapes: Mapping[str, CompiledSchema]
     sources: Mapping[str, str]
     secrets: frozenset[str]
-    offered: Mapping[str, JsonMap]
+    offered: Schemas
     """Keys that a reply may write, with their schemas ({} if undeclared)."""
     parts: Mapping[str, frozenset[Path]]
     """Keys whose values are objects with parts that states or conditions name, with the paths of
@@ -278,25 +278,19 @@ def uphold(
         return (change,)
     values, removed = dict(change.values), list(change.removed)
     refused: dict[tuple[str, str], Event] = {}
-    passed: set[int] = set()  # rules of which this change is not the fault
+    rules = list(keys.rules)
     # Each round takes away a value, adds a cleared key, or passes a rule, so the loop ends.
     while True:
         kept = {key: value for key, value in context.items() if key not in removed}
         after = {**kept, **values}
         data = {**after, **names}
-        number = next(
-            (
-                number
-                for number, rule in enumerate(keys.rules)
-                if number not in passed
-                and after.get(rule.key) is not None
-                and not rule.holds(data, keys.is_free)
-            ),
-            None,
+        broken = (
+            rule
+            for rule in rules
+            if after.get(rule.key) is not None and not rule.holds(data, keys.is_free)
         )
-        if number is None:
+        if (rule := next(broken, None)) is None:
             break
-        rule = keys.rules[number]
         given = [key for key in values if key != rule.key and rule.reads(key)]
         gone = [key for key in removed if rule.reads(key)]
         # The new value loses against its own rule before an old one does.
@@ -313,7 +307,7 @@ def uphold(
             removed = [key for key in removed if key not in gone]
             # The rule was broken before, and nothing of this change is to blame.
             if not at_fault:
-                passed.add(number)
+                rules.remove(rule)
         # A program's own fault is no news for the user, unless an answer is gone by it.
         told = change.source in ("model", "user") or rule.key in removed
         for key in at_fault:

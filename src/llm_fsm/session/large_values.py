@@ -54,9 +54,8 @@ def without_large(
         for same in known:
             if same.value is value:
                 return same.reference
-        text = (
-            text_of(value) if on_record else ""
-        )  # to write every value of a context costs as much as the session
+        # To write every value of a context costs as much as the session.
+        text = text_of(value) if on_record else ""
         reference = on_record.get(digest(text)) if len(text) > LARGE else None
         if reference is not None:
             known.append(Located(value, reference))

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from llm_fsm._json import JsonDict, JsonMap, in_unicode
+from llm_fsm._json import JsonDict, JsonMap, Schemas, in_unicode
 
 Role = Literal["system", "user", "assistant", "tool"]
 ReplyForm = Literal["object", "list"]
@@ -181,7 +181,7 @@ class TransitionView(Struct, frozen=True, kw_only=True):
     own: bool = True
     fixed: bool = False
     """The target has a fixed reply, which follows without a model."""
-    wanted: Mapping[str, JsonMap] = {}
+    wanted: Schemas = {}
     """Missing keys that the target collects, with their schemas."""
 
 
@@ -201,8 +201,8 @@ class PlainTurn(Struct, frozen=True, kw_only=True):
     speak: bool
     context: JsonMap
     system: JsonMap
-    wanted: Mapping[str, JsonMap]
-    writable: Mapping[str, JsonMap]
+    wanted: Schemas
+    writable: Schemas
     choices: tuple[TransitionView, ...]
     refused: tuple[str, ...] = ()
     """The reasons for which earlier replies to the same message were not accepted."""

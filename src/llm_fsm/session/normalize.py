@@ -403,9 +403,8 @@ def _in_format(schema: JsonMap, text: str) -> str:
     letters may be a word: "BUY 100 MSFT".
     """
     plain, form, patterned = (plain_digits(text).strip(), schema.get("format"), "pattern" in schema)
-    if patterned and any(
-        _fitting(schema, [text])
-    ):  # the text fits, so another part of the value was refused
+    # The text fits, so another part of the value was refused.
+    if patterned and any(_fitting(schema, [text])):
         return text
     if (form == "date" or patterned) and (found := _DAY.fullmatch(plain)):
         return f"{found[1]}-{found[2]:0>2}-{found[3]:0>2}"

@@ -544,9 +544,8 @@ def _flow_returned(session: Session, event: ev.FlowReturned) -> Session:
     frames = list(lowered.stack)
     # After lowering, the frame lies on top, whatever its number was.
     frame = frames.pop(-1 if lowered is not session else event.frame)
-    if (
-        frame.caller is not None
-    ):  # the waiting definition keeps the changes that the digression made
+    # The waiting definition keeps the changes that the digression made.
+    if frame.caller is not None:
         waits = frames[frame.caller]
         made = session.fields(name for name in OF_FLOW if name not in OF_PLACE)
         frames[frame.caller] = replace(waits, saved={**waits.saved, **made})

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, in_unicode, object_at
+from llm_fsm._json import JsonDict, JsonMap, Schemas, in_unicode, object_at
 from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.session.list_items import REMOVE, first_property, is_list, key_of
 from llm_fsm.session.messages import ReplyForm, ReplySchema, TakenForm
@@ -134,7 +134,7 @@ def _pairs(*, null: bool) -> JsonDict:
 def reply_schema(
     *,
     targets: Iterable[str],
-    keys: Mapping[str, JsonMap],
+    keys: Schemas,
     reasoning: str,
     name: str,
     form: ReplyForm = "object",
@@ -179,7 +179,7 @@ def reply_schema(
     return ReplySchema(name=own, schema=schema, text=in_unicode(schema), form=form)
 
 
-def _as_object(keys: Mapping[str, JsonMap], *, facts: bool, yes: bool) -> JsonDict:
+def _as_object(keys: Schemas, *, facts: bool, yes: bool) -> JsonDict:
     properties = {**dict(_writable(keys, "object")), **_quotes(keys, yes=yes)}
     if facts:
         properties["_extra"] = _FACTS
@@ -203,12 +203,12 @@ def asked_form(taken: TakenForm, *, quotes: bool) -> ReplyForm:
     return taken
 
 
-def quoted_keys(keys: Mapping[str, JsonMap]) -> tuple[str, ...]:
+def quoted_keys(keys: Schemas) -> tuple[str, ...]:
     """Return the keys with values that need a quote of the user."""
     return tuple(key for key, schema in keys.items() if schema.get("x-said") == "quote")
 
 
-def _quotes(keys: Mapping[str, JsonMap], *, yes: bool) -> JsonDict:
+def _quotes(keys: Schemas, *, yes: bool) -> JsonDict:
     """Return the schema of the quotes: by key, the yes, and the one for all that is taken back."""
     names = [name for name, _ in _writable({key: keys[key] for key in quoted_keys(keys)}, "object")]
     names += [YES, "_clear"] if yes else ["_clear"]
@@ -216,7 +216,7 @@ def _quotes(keys: Mapping[str, JsonMap], *, yes: bool) -> JsonDict:
     return {"_quotes": {"type": "object", "properties": properties, "additionalProperties": False}}
 
 
-def _as_list(keys: Mapping[str, JsonMap], *, declared: bool, facts: bool, yes: bool) -> JsonDict:
+def _as_list(keys: Schemas, *, declared: bool, facts: bool, yes: bool) -> JsonDict:
     """Return the schema of updates of one key each; keys that take the same values share a
     branch."""
     if not declared:
@@ -233,7 +233,7 @@ def _as_list(keys: Mapping[str, JsonMap], *, declared: bool, facts: bool, yes: b
     return {"type": "array", "items": {"anyOf": items}}
 
 
-def _writable(keys: Mapping[str, JsonMap], form: ReplyForm) -> Iterator[tuple[str, JsonDict]]:
+def _writable(keys: Schemas, form: ReplyForm) -> Iterator[tuple[str, JsonDict]]:
     """Yield the names that a reply may write, with their schemas: each key, and the removal of
     items of a list."""
     for key, schema in keys.items():
@@ -251,9 +251,7 @@ def _item_name(schema: JsonMap, form: ReplyForm) -> JsonDict:
     return value_schema(object_at(items["properties"], first) if first else items, form)
 
 
-def _values(
-    keys: Mapping[str, JsonMap], *, facts: bool, yes: bool
-) -> Iterator[tuple[str, JsonDict]]:
+def _values(keys: Schemas, *, facts: bool, yes: bool) -> Iterator[tuple[str, JsonDict]]:
     yield from _writable(keys, "list")
     yield "_clear", dict(_TEXT)
     if yes:

@@ -7,11 +7,11 @@ know yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm._json import JsonMap, step
+from llm_fsm._json import JsonMap, Schemas, step
 from llm_fsm.conditions.compiler import (
     CompiledRule,
     ConditionError,
@@ -66,7 +66,7 @@ class ValueRule:
         return any(key in (name, name.partition(".")[0]) for name in self.rule.reads)
 
 
-def compile_value_rules(schemas: Mapping[str, JsonMap]) -> tuple[ValueRule, ...]:
+def compile_value_rules(schemas: Schemas) -> tuple[ValueRule, ...]:
     """Compile the rules of all keys.
 
     Args:

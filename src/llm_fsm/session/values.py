@@ -21,7 +21,7 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, Schemas
 from llm_fsm.conditions.coercion import look_up, mended
 
 MAX_DEPTH = 32
@@ -312,7 +312,7 @@ def without_part(whole: object, path: str) -> JsonDict | None:
     return None if inner is None else {**whole, name: inner}
 
 
-def part_schema(schemas: Mapping[str, JsonMap], name: str) -> JsonMap:
+def part_schema(schemas: Schemas, name: str) -> JsonMap:
     """Return the schema of a key or of a part with a dotted name; {} if it has none."""
     if name in schemas:
         return schemas[name]

@@ -136,6 +136,7 @@ def storable(name: str) -> str:
     Returns:
         The name, with NUL and lone surrogates written as `\x00` and `\ud800`.
     """
+    # The usual case: only names from broken files have such characters.
     if _UNSTORABLE.search(name) is None:
         return name
     return name.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode()
@@ -243,6 +244,7 @@ class Commit:
     paused: str = ""
 
     def __post_init__(self) -> None:
+        # Records before the first one would change the numbers of those that exist.
         if self.earlier and self.expected:
             raise ValueError("earlier records are for a conversation that does not exist yet")
         if not self.earlier and not self.merged:
@@ -271,10 +273,12 @@ class Commit:
         if not self.earlier and not self.merged:
             request_ids = [] if self.request_id is None else [self.request_id]
             return ((self.expected + 1, self.record, request_ids),)
+        # Imported or merged: the own record comes last, and has the highest number.
         appended = (*self.earlier, (self.record, self.request_id))
         found = []
         for number, (record, request_id) in enumerate(appended, self.expected + 1):
             request_ids = [merged for merged, place in self.merged if place == number]
+            # The own id comes first, because a sender asks for that one.
             if request_id is not None:
                 request_ids.insert(0, request_id)
             found.append((number, record, request_ids))
@@ -408,6 +412,7 @@ class ListQuery:
     def __post_init__(self) -> None:
         if self.order not in ("id", "updated", "-updated"):
             raise ValueError(f"order is 'id', 'updated' or '-updated', not {self.order!r}")
+        # The place in an order by time is a pair, and half of it is none.
         if self.order != "id" and (self.after is None) != (self.after_updated is None):
             raise ValueError(
                 "a listing by time goes on after an id and its time: give both, or neither"
@@ -476,6 +481,7 @@ class ListQuery:
         Returns:
             Those that match, in order, at most `limit`.
         """
+        # A heap keeps one page, and not all lines of the store.
         choose = heapq.nlargest if self.descends else heapq.nsmallest
         return tuple(choose(max(self.limit, 0), filter(self.admits, lines), key=self.key))
 
@@ -571,6 +577,7 @@ class JournalQuery:
         """
         closing = _CLOSING.match(last)
         closed_as = None if closing is None else closing[1]
+        # A turn that failed or was stopped is in neither listing: nobody takes it up.
         if closed_as != (PARKED if self.parked else None):
             return False
         return self.definitions is None or _definition_in(first) in self.definitions
@@ -585,7 +592,11 @@ class JournalQuery:
         Returns:
             Conversation ids, at most `limit`.
         """
-        names = (name for name, *ends in journals if not is_held(name) and self.admits(*ends))
+        names = (
+            name
+            for name, *ends in journals
+            if name > (self.after or "") and not is_held(name) and self.admits(*ends)
+        )
         return tuple(islice(names, max(self.limit, 0)))
 
 
@@ -650,6 +661,7 @@ class AcceptedMessage:
     @classmethod
     def of_row(cls, row: Sequence[Any]) -> Self:
         """Return the message of a row with all fields, in the order above."""
+        # Stores keep rows in this order, so the fields are never sorted anew.
         names = [one.name for one in fields(cls)]
         return cls(**dict(zip(names, row, strict=True)))
 

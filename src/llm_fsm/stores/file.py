@@ -250,7 +250,7 @@ class _Folder:
         # Order of ids, because a page goes on after the last one.
         journals = sorted(self._journals().items())
         ends = ((name, steps[0].text, steps[-1].text) for name, steps in journals)
-        return query.page((end for end in ends if end[0] > (query.after or "")), is_held)
+        return query.page(ends, is_held)
 
     def _journals(self) -> dict[str, list[_FileStep]]:
         """Read the journals of unfinished turns that have a step 0, by conversation. Step 0 comes
@@ -458,6 +458,7 @@ class _Folder:
         if commit.definition_text is None:
             if self.definition(sha) is None:
                 raise unknown_definition(commit)
+        # The name stands for the hash of the text, so a file that exists holds the same.
         elif not path.exists():
             _replace(path, _Definition(FORMAT, sha, commit.definition_text))
 
@@ -465,6 +466,7 @@ class _Folder:
         """Delete a definition without conversations, unless a damaged one may be pinned to it."""
         unreadable: list[str] = []
         is_used = any(head.definition_sha == sha for head in self._heads(unreadable))
+        # A damaged commit may be pinned to it, and is repaired from a backup one day.
         if sha is not None and not is_used and not unreadable:
             _remove(self._definition_file(sha))
 
@@ -549,6 +551,7 @@ def _lines(path: Path, size: int, kind: type[T]) -> Iterator[T]:
     """Read the lines within the first `size` bytes. All must exist, because a request without its
     record counts as new.
     """
+    # What lies behind belongs to a commit that did not come through.
     text = (_read(path) or b"")[:size]
     # The commit says how much there must be. Less means that the file was changed from outside.
     if len(text) < size:
@@ -596,6 +599,7 @@ def _append(path: Path, lines: Sequence[msgspec.Struct], size: int) -> int:
     text = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
     try:
         _write(path, text, size)
+        # A new file: its name is durable only when its folder is.
         if size == 0:
             _sync_folder(path.parent)
     except OSError as error:

@@ -40,17 +40,10 @@ from llm_fsm.stores.locks.conversation_lock import KeyedQueue
 
 @dataclass(slots=True)
 class _Conversation:
-    """The state of one conversation; record number n is `records[n - 1]`."""
+    """One conversation: its first commit, and its last one. Record number n is `records[n - 1]`."""
 
-    created: float
-    updated: float = 0.0
-    session: str = ""
-    definition: str = ""
-    state: str = ""
-    ended: bool = False
-    paused: str = ""
-    sha: str | None = None
-    metadata: dict[str, str] = field(default_factory=dict)
+    first: Commit
+    last: Commit
     records: list[str] = field(default_factory=list)
     answered: dict[str, int] = field(default_factory=dict)
     outbox: list[Posted] = field(default_factory=list)
@@ -82,7 +75,7 @@ class MemoryStore(FindsJournals):
             number = None if request_id is None else found.answered.get(request_id)
             recorded = None if number is None else found.records[number - 1]
             kind = LoadedWithJournal if 0 in self._journals.get(conversation_id, {}) else Loaded
-            return kind(found.session, len(found.records), recorded, found.sha)
+            return kind(found.last.session, len(found.records), recorded, found.last.definition_sha)
 
     async def save(self, commit: Commit) -> None:
         """See `Store.save`. Durable only as long as this process."""
@@ -94,16 +87,17 @@ class MemoryStore(FindsJournals):
             answered = found is not None and not answers.keys().isdisjoint(found.answered)
             # Everything is checked before the first change, so a refused commit changes nothing.
             check(commit, version, answered=answered, defined=sha in self._definitions)
+            pinned = None if found is None else found.last.definition_sha
+            self._pin(pinned, sha, commit.definition_text)
             if found is None:
-                found = self._conversations[name] = _Conversation(
-                    commit.began, metadata=dict(commit.metadata)
-                )
-            self._pin(found.sha, sha, commit.definition_text)
+                found = self._conversations[name] = _Conversation(commit, commit)
+            found.last = commit
             found.records += [record for _, record, _ in commit.numbered]
             found.answered.update(answers)
-            found.session, found.sha, found.definition = commit.session, sha, commit.definition
-            found.state, found.ended, found.updated = commit.state, commit.ended, commit.time
-            self._pause(name, found, commit.paused)
+            if commit.paused:
+                self._paused.add(name)
+            else:
+                self._paused.discard(name)
             self._post(found, commit)
             if commit.due:
                 self._due[name] = commit.definition, commit.due
@@ -121,14 +115,6 @@ class MemoryStore(FindsJournals):
             found = self._conversations.get(name)
             if found is not None:
                 yield _line(name, found)
-
-    def _pause(self, name: str, found: _Conversation, paused: str) -> None:
-        """Remember the kind of answer that a conversation waits for."""
-        found.paused = paused
-        if paused:
-            self._paused.add(name)
-        else:
-            self._paused.discard(name)
 
     def _pin(self, old: str | None, new: str | None, text: str | None = None) -> None:
         """Store the definition `new`, with its `text` if it may be new, and drop `old` with its
@@ -187,9 +173,7 @@ class MemoryStore(FindsJournals):
         with self._open():
             journals = sorted(self._journals.items())
             ends = ((name, steps[0], steps[max(steps)]) for name, steps in journals if 0 in steps)
-            return query.page(
-                (end for end in ends if end[0] > (query.after or "")), self._queue.holds
-            )
+            return query.page(ends, self._queue.holds)
 
     async def accept(self, message: AcceptedMessage) -> AcceptedMessage:
         with self._open():
@@ -278,7 +262,7 @@ class MemoryStore(FindsJournals):
             names = (
                 name
                 for name, found in self._posting.items()
-                if query.admits(name, found.definition)
+                if query.admits(name, found.last.definition)
             )
             return query.page(chain.from_iterable(self._posting[n].outbox for n in sorted(names)))
 
@@ -306,7 +290,7 @@ class MemoryStore(FindsJournals):
             self._accepted.pop(conversation_id, None)
             found = self._conversations.pop(conversation_id, None)
             if found is not None:
-                self._pin(found.sha, None)
+                self._pin(found.last.definition_sha, None)
             return found is not None
 
     async def close(self) -> None:
@@ -320,15 +304,16 @@ class MemoryStore(FindsJournals):
 
 
 def _line(name: str, found: _Conversation) -> Listed:
+    last = found.last
     return Listed(
         name,
-        found.definition,
-        found.state,
-        found.ended,
+        last.definition,
+        last.state,
+        last.ended,
         len(found.records),
-        found.created,
-        found.updated,
-        found.sha,
-        dict(found.metadata),
-        found.paused,
+        found.first.began,
+        last.time,
+        last.definition_sha,
+        dict(found.first.metadata),
+        last.paused,
     )

@@ -60,6 +60,7 @@ class SqlRows:
         insert = f"""INSERT INTO accepted (conversation, request_id, definition, text, due, state)
             VALUES ({{conversation_id}}, {{request_id}}, {{definition}}, {{text}}, {{due}}, 'waiting')
             ON CONFLICT DO NOTHING {self.dialect.told}"""
+        # Inserted first, then read: of two callers, both read the message that was accepted.
         yield self._bound(insert, **asdict(message))
         query = f"SELECT {_MESSAGE} FROM accepted WHERE {_ONE}"
         name, request_id = message.conversation_id, message.request_id

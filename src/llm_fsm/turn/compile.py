@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 
-from llm_fsm._json import JsonDict, JsonMap, step
+from llm_fsm._json import JsonDict, JsonMap, Schemas, step
 from llm_fsm._text import estimate
 from llm_fsm.conditions.compiler import CompiledRule, ConditionError, compile_rule
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
@@ -383,7 +383,7 @@ class _Caller:
     model: ModelSettings = field(default_factory=ModelSettings)
     patterns: tuple[str, ...] = ()
     pieces: Mapping[str, CompiledMachine] = field(default_factory=dict)
-    answers: Mapping[str, JsonMap] = field(default_factory=dict)
+    answers: Schemas = field(default_factory=dict)
 
 
 def _of_patterns(

@@ -7,9 +7,8 @@ resort.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import Schemas
 from llm_fsm.definition.names import is_foreign, label
 from llm_fsm.definition.reply_template import FixedReply, WordingError, compile_reply
 from llm_fsm.languages import (
@@ -71,7 +70,7 @@ def is_ended(text: str) -> bool:
     return last in ENDS or _EMOJI.search(text) is not None
 
 
-def own_question(purpose: str, wanted: Mapping[str, JsonMap], language: str = "") -> str:
+def own_question(purpose: str, wanted: Schemas, language: str = "") -> str:
     """Return a plain sentence for a state that has no fixed reply.
 
     It has the purpose and, unless that asks, the keys that are still needed. If the machine has no

@@ -290,8 +290,7 @@ def update(turn: TurnState, given: Update) -> Run:
     before = turn.session
     events = _host_changes(turn, given.context)
     changed = [event for event in events if not isinstance(event, ev.ContextRefused)]
-    for event in events:
-        turn.emit(event)
+    turn.emit_all(events)
     if changed and turn.session.flow:
         subflows.hand_on(turn, before)
     if changed and turn.host.points:
@@ -419,10 +418,9 @@ def _go_on_working(turn: TurnState, waiting: JsonMap, step: bool) -> StoppableRu
 def _take_answer(turn: TurnState, value: Any, shown: Any) -> StoppableRun:
     """Write what the answer to a wait state gives, and go where it leads."""
     mapping = turn.state.definition.output
-    for event in accept_output(
-        turn.keys, turn.session.context, mapping, value, "answer", names=turn.session.system_names()
-    ):
-        turn.emit(event)
+    session = turn.session
+    names = session.system_names()
+    turn.emit_all(accept_output(turn.keys, session.context, mapping, value, "answer", names=names))
     yield from assignments.remake(turn)
     told, said = _told(turn), turn.said
     move = yield from tasks.follow(turn, shown)

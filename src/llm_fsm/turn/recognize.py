@@ -7,10 +7,10 @@ no are known only in the definition's `language`. The model reads every other me
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, Schemas
 from llm_fsm.conditions.coercion import plain_digits
 from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.languages import language_of
@@ -29,7 +29,7 @@ Recogniser = Callable[[str, str], Any]
 
 
 def recognisers(
-    schemas: Mapping[str, JsonMap], fault: Callable[[str, object], str | None], language: str = ""
+    schemas: Schemas, fault: Callable[[str, object], str | None], language: str = ""
 ) -> dict[str, Recogniser]:
     """Make a recogniser for each key with `x-fast` that can have one.
 

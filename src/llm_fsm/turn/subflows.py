@@ -62,8 +62,7 @@ def begin(turn: TurnState) -> Run:
             history=True,
         )
     )
-    for event in (*refused, *broken):
-        turn.emit(event)
+    turn.emit_all((*refused, *broken))
     yield from assignments.run(turn, turn.state.assignment)
     yield from handlers.run(turn, Point.POST_TRANSITION)
 
@@ -110,8 +109,7 @@ def give_back(turn: TurnState, how: str = "final") -> None:
     values, refused = mapped(turn.keys, left.keys, session, turn.state.definition.output)
     _write(turn, values, session.origins)
     _carry_facts(turn, session)
-    for event in refused:
-        turn.emit(event)
+    turn.emit_all(refused)
 
 
 def _after_cancelling(turn: TurnState) -> RunTo[Move | Stop]:

@@ -291,10 +291,8 @@ def _record_execution(turn: TurnState, result: Executed, loop: JsonMap) -> Outpu
         else:
             turn.emit(event)
     session = turn.session
-    for event in accept_host(
-        turn.keys, session.context, result.context, names=session.system_names()
-    ):
-        turn.emit(event)
+    names = session.system_names()
+    turn.emit_all(accept_host(turn.keys, session.context, result.context, names=names))
     _emit_changes(turn, ev.SharedSet, turn.session.shared, result.shared)
     _emit_changes(turn, ev.MemorySet, turn.session.memory, result.memory)
     # What the function wrote before the limit stays: it has happened.

@@ -526,7 +526,7 @@ def _write_output(
 ) -> None:
     """Write the output of a tool from a value of this source. `arguments` are those of the call."""
     mapping = output_taken(turn, name, source)
-    for event in accept_output(
+    accepted = accept_output(
         turn.keys,
         turn.session.context,
         mapping,
@@ -535,8 +535,8 @@ def _write_output(
         names=turn.session.system_names(),
         arguments=arguments,
         words=turn.session.user_words() if turn.keys.said else None,
-    ):
-        turn.emit(event)
+    )
+    turn.emit_all(accepted)
 
 
 def _must_ask(turn: TurnState, loop: Loop) -> bool:

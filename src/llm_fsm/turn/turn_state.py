@@ -259,8 +259,7 @@ class TurnState:
             upheld = uphold(self.keys, self.session.context, event, self.session.system_names())
             # The rules cut the change: what is left, and the refusals, are emitted one by one.
             if upheld != (event,):
-                for part in upheld:
-                    self.emit(part)
+                self.emit_all(upheld)
                 return
         # Recorded before it is applied, so that events and session agree even if a change fails.
         self.events.append(event)
@@ -282,6 +281,11 @@ class TurnState:
         # Without keys that are made of others, here or in a caller, nothing can be outdated.
         if self.keys.made_of or after.stack:
             self._outdate(event, before)
+
+    def emit_all(self, events: Iterable[ev.Event]) -> None:
+        """Record events in order, as `emit` does."""
+        for event in events:
+            self.emit(event)
 
     def _outdate(self, event: ev.Event, before: Session) -> None:
         """Clear the keys that are made of what an event changed. What is made of those follows."""

@@ -43,9 +43,8 @@ async def run_point(
     """
     context: JsonDict = dict(effect.session.context)
     results: list[HandlerResult] = []
-    asked: Occasion | None = (
-        None  # one occasion serves all conditions until a handler changes something
-    )
+    # One occasion serves all conditions until a handler changes something.
+    asked: Occasion | None = None
     for handler in handlers:
         if handler.name not in effect.only if effect.only else effect.point not in handler.points:
             continue

@@ -276,9 +276,8 @@ class _Round:
             again=again,
             failures=self._failed,
         )
-        with suppress(
-            Exception
-        ):  # a host may turn its warning into an error, which must not end the deliveries
+        # A host may turn its warning into an error, which must not end the deliveries.
+        with suppress(Exception):
             publish(name, found)
 
 

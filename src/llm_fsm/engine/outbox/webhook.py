@@ -94,9 +94,8 @@ class Webhook:
         loop = asyncio.get_running_loop()
         session = self._sessions.get(loop)
         if session is None:
-            session = aiohttp.ClientSession(
-                cookie_jar=aiohttp.DummyCookieJar()
-            )  # a proxy would see its headers
+            # A proxy would see its headers.
+            session = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
             self._sessions[loop] = session
         return session
 

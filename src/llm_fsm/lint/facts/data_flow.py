@@ -244,9 +244,8 @@ class DataFlow:
         }
         for name, own in ways.items():
             if self.shares(name):
-                own.append(
-                    (_SHARED, frozenset())
-                )  # one extra node, through which all of them lead to its targets
+                # One extra node, through which all of them lead to its targets.
+                own.append((_SHARED, frozenset()))
         ways[_SHARED] = self.global_ways.items
         found[initial] = _set_by(self.document.states[initial])
         queue = deque([initial])

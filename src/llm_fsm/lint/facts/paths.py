@@ -372,9 +372,8 @@ class Routes:
             graph[name] = [step.target for step, _ in ways]
             if self._shares(name):
                 found[name] |= named & ~only.get(name, 0)
-                graph[name].append(
-                    _MENU
-                )  # one extra node, through which all of them lead to its targets
+                # One extra node, through which all of them lead to its targets.
+                graph[name].append(_MENU)
             found[name] &= kept[name]
         sources = reversed_graph(graph)
         queue = list(found)

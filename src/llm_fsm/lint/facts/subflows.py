@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from llm_fsm._json import JsonMap, member, object_at
+from llm_fsm._json import JsonMap, Schemas, member, object_at
 from llm_fsm._text import nearest
 from llm_fsm.definition.names import declared_key, root_of
 from llm_fsm.lint.document import Called, Document, FlowReader, Placed, once
@@ -44,7 +44,7 @@ class Side(NamedTuple):
     """One of the two definitions of a mapping. `keys`: its declared keys; None: any."""
 
     name: str
-    keys: Mapping[str, JsonMap] | None
+    keys: Schemas | None
 
     def is_secret(self, key: str) -> bool:
         """Return true if the value of a key, or of a dotted name, must not be shown."""

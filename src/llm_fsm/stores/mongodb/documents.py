@@ -126,6 +126,7 @@ class Documents:
         # Checked as late as possible: between here and the write the lease can hardly end.
         self._check_lock(name)
         self._keep_definition(commit)
+        # The unique index decides between two writers, without a transaction.
         if not self._insert(_turn(commit, newest)):
             self._drop_unused(sha)
             raise wrong_version(commit, commit.expected + 1)
@@ -135,6 +136,7 @@ class Documents:
         self._turns.update_many(
             older, {"$set": {"current": False, "session": None, "due": [], "labels": []}}
         )
+        # Last: steps of an older version are not read any more, even if this does not happen.
         self._journal.delete_many({"conversation": name, "version": {"$lte": commit.expected}})
         if newest is not None and newest["sha"] != sha:
             self._drop_unused(newest["sha"])
@@ -145,6 +147,7 @@ class Documents:
         turns = self._turns.find({"conversation": name, "number": {"$gt": after}}).sort(
             "first", ASCENDING
         )
+        # A turn may hold several records, so the limit is not that of documents.
         most = None if limit is None else max(limit, 0)
         return tuple(islice(_records_after(turns, after), most))
 

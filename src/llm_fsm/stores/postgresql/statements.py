@@ -7,10 +7,9 @@ statement is a transaction. A further query finds the reasons for refused commit
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from itertools import chain
 from typing import Any, NamedTuple
 
 from psycopg import AsyncConnection, errors
@@ -236,39 +235,32 @@ def _parameters(asked: Sequence[LockedRequest], commits: Sequence[Commit]) -> di
             }
             for item, c in zip(asked, commits, strict=True)
         ),
-        "records": _json(chain.from_iterable(map(_record_rows, commits))),
-        "answered": _json(chain.from_iterable(map(_answered_rows, commits))),
-        "labels": _json(chain.from_iterable(map(_label_rows, commits))),
         "definitions": _json({"sha": sha, "text": text} for sha, text in pins.items()),
-        "due": _json(chain.from_iterable(map(_due_rows, commits))),
-        "outbox": _json(chain.from_iterable(map(_outbox_rows, commits))),
+        **_beside(commits),
     }
 
 
-def _record_rows(commit: Commit) -> Iterator[JsonDict]:
-    for number, record, _ in commit.numbered:
-        yield {"id": commit.conversation_id, "number": number, "record": record}
-
-
-def _answered_rows(commit: Commit) -> Iterator[JsonDict]:
-    for request_id, number in commit.answered:
-        yield {"id": commit.conversation_id, "request_id": request_id, "number": number}
-
-
-def _label_rows(commit: Commit) -> Iterator[JsonDict]:
-    for key, value in commit.metadata.items():
-        yield {"id": commit.conversation_id, "key": key, "value": value}
-
-
-def _due_rows(commit: Commit) -> Iterator[JsonDict]:
-    for at, kind in commit.due:
-        yield {"id": commit.conversation_id, "time": at, "kind": kind}
-
-
-def _outbox_rows(commit: Commit) -> Iterator[JsonDict]:
-    for place, event in enumerate(commit.outbox):
-        row = {"id": commit.conversation_id, "number": commit.number, "place": place}
-        yield {**row, **asdict(event)}
+def _beside(commits: Sequence[Commit]) -> dict[str, str]:
+    """Return the rows of all tables beside those of conversations and definitions, by table."""
+    records: list[JsonDict] = []
+    answered: list[JsonDict] = []
+    labels: list[JsonDict] = []
+    due: list[JsonDict] = []
+    outbox: list[JsonDict] = []
+    for c in commits:
+        name = c.conversation_id
+        records += [
+            {"id": name, "number": number, "record": text} for number, text, _ in c.numbered
+        ]
+        answered += [{"id": name, "request_id": known, "number": at} for known, at in c.answered]
+        labels += [{"id": name, "key": key, "value": value} for key, value in c.metadata.items()]
+        due += [{"id": name, "time": at, "kind": kind} for at, kind in c.due]
+        outbox += [
+            {"id": name, "number": c.number, "place": place, **asdict(event)}
+            for place, event in enumerate(c.outbox)
+        ]
+    rows = {"records": records, "answered": answered, "labels": labels, "due": due}
+    return {table: _json(found) for table, found in {**rows, "outbox": outbox}.items()}
 
 
 def _json(rows: Iterable[JsonDict]) -> str:

@@ -113,9 +113,8 @@ def _uses(flow: DataFlow) -> Iterator[Use]:
             yield Use(name, key, states[name].pointer + "/reply")
     for use in inputs(flow.document):
         state = states.get(use.state or "")
-        if state is None or use.key not in dict(
-            mapped(state)
-        ):  # else the state asks for it, unless it is known
+        # Else the state asks for it, unless it is known.
+        if state is None or use.key not in dict(mapped(state)):
             yield use
     for name, state in states_of_kind(flow.document, "decide"):
         yield from _deciding(flow, name, state)

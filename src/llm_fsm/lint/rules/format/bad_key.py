@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from llm_fsm._json import JsonMap, step
+from llm_fsm._json import JsonMap, Schemas, step
 from llm_fsm.conditions.compiler import collect_faults, compile_rule
 from llm_fsm.definition.graph import explored
 from llm_fsm.definition.names import KEY_PATTERN, VALID, declared_key
@@ -139,7 +139,7 @@ def bad_key_setting(document: Document) -> Faults:
         yield from _value_rules(document.keys, schema.get(VALID), f"{place}/{VALID}")
 
 
-def _made_of(keys: Mapping[str, JsonMap], key: str, place: str) -> Faults:
+def _made_of(keys: Schemas, key: str, place: str) -> Faults:
     """Find entries of `x-from` that the key cannot be made of."""
     names = keys[key].get("x-from")
     if names is None:
@@ -185,7 +185,7 @@ def _said(schema: JsonMap, place: str) -> Faults:
 _RULE_KEYS = ("logic", "description")
 
 
-def _value_rules(keys: Mapping[str, JsonMap], items: object, place: str) -> Faults:
+def _value_rules(keys: Schemas, items: object, place: str) -> Faults:
     """Find entries of `x-valid` that are no rule over declared keys."""
     if items is None:
         return
@@ -219,7 +219,7 @@ def _value_rules(keys: Mapping[str, JsonMap], items: object, place: str) -> Faul
         yield from _logic(keys, item["logic"], at + "/logic")
 
 
-def _logic(keys: Mapping[str, JsonMap], logic: object, place: str) -> Faults:
+def _logic(keys: Schemas, logic: object, place: str) -> Faults:
     """Find faults in the logic of a rule, and names that are not declared."""
     faults = collect_faults(logic)
     for fault in faults:
@@ -236,7 +236,7 @@ def _logic(keys: Mapping[str, JsonMap], logic: object, place: str) -> Faults:
         )
 
 
-def _all_made_of(keys: Mapping[str, JsonMap], key: str) -> set[str]:
+def _all_made_of(keys: Schemas, key: str) -> set[str]:
     """Return a key, and all keys that it is made of, directly or through others."""
 
     def parts(name: str) -> Iterator[str]:
