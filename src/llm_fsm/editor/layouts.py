@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from llm_fsm._json import JsonMap, object_at, texts_at
+from llm_fsm._json import JsonMap, object_at, texts_at, without_none
 from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.editor.folder import Folder, layout_path
 from llm_fsm.editor.models import CanvasPoint, Layout
@@ -66,7 +66,7 @@ def _inside(document: object) -> dict[str, CanvasPoint]:
 
 def _points(given: JsonMap) -> dict[str, CanvasPoint]:
     read = {name: _point(value) for name, value in given.items()}
-    return {name: point for name, point in read.items() if point is not None}
+    return without_none(read)
 
 
 def _point(value: object) -> CanvasPoint | None:

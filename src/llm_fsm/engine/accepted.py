@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 
-from llm_fsm._json import JsonDict, in_unicode
+from llm_fsm._json import JsonDict, in_unicode, without
 from llm_fsm.engine.validation import checked_message
 from llm_fsm.stores.base import (
     BEGUN_MESSAGE,
@@ -58,7 +58,7 @@ def is_same_message(one: str, other: str) -> bool:
 
 def _said(text: str) -> JsonDict:
     # Who sends a message again does so later, and it is the same message.
-    return {name: value for name, value in json.loads(text).items() if name != "at"}
+    return without(json.loads(text), {"at"})
 
 
 def user_message(message: AcceptedMessage, time: float) -> UserMessage:

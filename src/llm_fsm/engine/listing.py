@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TypedDict
 
-from llm_fsm._json import JsonDict
+from llm_fsm._json import JsonDict, without_none
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.stores.base import Listed, ListQuery, Order, checked_metadata, storable
 
@@ -52,7 +52,7 @@ def query_of(
     if unknown := sorted(wanted.keys() - Filter.__annotations__.keys()):
         known = ", ".join(Filter.__annotations__)
         raise TypeError(f"there is no filter {unknown[0]!r}; the filters are {known}")
-    given: JsonDict = {name: value for name, value in wanted.items() if value is not None}
+    given: JsonDict = without_none(wanted)
     for name in ("updated_since", "updated_before"):
         if name in given:
             given[name] = _moment(name, given[name])

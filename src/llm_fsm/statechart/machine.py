@@ -22,7 +22,7 @@ from importlib import import_module
 from typing import Any, ParamSpec, Self
 
 from llm_fsm._async import is_async, played
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, without_none
 from llm_fsm._text import suggestion
 from llm_fsm.engine.conversation import Turn
 from llm_fsm.engine.machine import AsyncMachine
@@ -703,7 +703,7 @@ def _bound(machine: Callable[[], Any], state: str, body: Function) -> Callable[[
         document = dict(ctx.memory.to_dict())
         if asked is not None and asked.edits:
             document |= asked.edits
-            document = {key: value for key, value in document.items() if value is not None}
+            document = without_none(document)
         ctx.memory = _Live(self.memory, document)
         given = (
             ctx.input

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 
+from llm_fsm._json import without
 from llm_fsm.session import events as ev
 from llm_fsm.session.turn_record import of_kind
 from llm_fsm.workflow.checks import Attempts
@@ -53,9 +54,7 @@ def follow(
             case ev.AttemptBegun():
                 kept, met = shared, {}
             case ev.SharedSet():
-                shared = {
-                    key: value for key, value in shared.items() if key not in event.removed
-                } | dict(event.values)
+                shared = without(shared, event.removed) | dict(event.values)
             case ev.KeyResultChecked():
                 met[event.name] = event.passed
             case ev.AttemptFailed():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from llm_fsm._json import JsonDict, as_list, list_at, object_at, step
+from llm_fsm._json import JsonDict, as_list, list_at, object_at, step, without
 from llm_fsm._text import unused
 from llm_fsm.definition.compat.legacy import Ledger
 from llm_fsm.definition.names import STATE_ID_PATTERN
@@ -168,11 +168,7 @@ def _ids(names: JsonDict, ledger: Ledger) -> dict[str, str]:
 
 
 def _task(row: JsonDict, pointer: str, tools: JsonDict, ledger: Ledger) -> JsonDict:
-    state = {
-        key: value
-        for key, value in row.items()
-        if key not in ("name", "id", "is_initial", "is_final")
-    }
+    state = without(row, {"name", "id", "is_initial", "is_final"})
     state.setdefault("kind", "task")
     for key in _EDITOR_KEYS:
         if state.pop(key, None) is not None:

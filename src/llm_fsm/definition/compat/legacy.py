@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, member, places_of, step
+from llm_fsm._json import JsonDict, JsonMap, member, places_of, step, without
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.compiler import collect_faults
 from llm_fsm.definition.codes import finding
@@ -173,7 +173,7 @@ def _states_by_id(document: JsonDict, ledger: Ledger) -> None:
                 "not-mapped", f"the states are a list, and this one {what}", f"/states/{index}"
             )
             return
-        named[name] = {} if isinstance(state, str) else {k: v for k, v in state.items() if k != key}
+        named[name] = {} if isinstance(state, str) else without(state, {key})
         ledger.origins["/states" + step(name)] = f"/states/{index}"
     document["states"] = named
     ledger.note("older-form", "states given as a list are read as an object of ids", "/states")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, member, object_at
+from llm_fsm._json import JsonDict, JsonMap, member, object_at, without
 
 MAX_NODES = 10_000
 """The most parts of a schema whose references are replaced."""
@@ -57,7 +57,7 @@ def lean(schema: Any) -> Any:
     kind = schema.get("type")
     told = _IMPLIED.get(kind, ()) if isinstance(kind, str) else ()
     if any(word in found for word in ("enum", "const", *told)):
-        return {word: value for word, value in found.items() if word != "type"}
+        return without(found, {"type"})
     return found
 
 
@@ -81,7 +81,7 @@ def _untitled(schema: Any, name: str) -> Any:
         or "".join(title.split()).casefold() != name.replace("_", "").casefold()
     ):
         return schema
-    return {word: value for word, value in schema.items() if word != "title"}
+    return without(schema, {"title"})
 
 
 def _straight(node: JsonDict, word: str) -> JsonDict:
@@ -89,7 +89,7 @@ def _straight(node: JsonDict, word: str) -> JsonDict:
     options = node.get(word)
     if not isinstance(options, list) or not all(isinstance(option, dict) for option in options):
         return node
-    rest = {key: value for key, value in node.items() if key != word}
+    rest = without(node, {word})
     some = options if word == "allOf" else [option for option in options if option != _NULL]
     if len(some) == 1 and not (some[0].keys() & rest.keys()) - _NOTES:
         one = {**some[0], **rest}
@@ -175,16 +175,14 @@ def flattened(schema: JsonMap) -> JsonDict:
         if name in inside:
             kept.add(name)
             return dict(node)
-        beside = {key: value for key, value in node.items() if key != "$ref"}
+        beside = without(node, {"$ref"})
         target = inline(defs[name], inside | {name})
         if isinstance(target, dict):
             return {**target, **beside}
         return target
 
     try:
-        made: JsonDict = inline(
-            {key: value for key, value in schema.items() if key != "$defs"}, frozenset()
-        )
+        made: JsonDict = inline(without(schema, {"$defs"}), frozenset())
         done: JsonDict = {}
         while kept - done.keys():
             for name in sorted(kept - done.keys()):
@@ -231,9 +229,7 @@ def with_defs(schema: JsonDict) -> tuple[JsonDict, Mapping[str, str]]:
         return {**made, "$ref": f"#/$defs/{called}{rest}"}
 
     try:
-        made = {
-            word: value for word, value in mapped(schema, change).items() if word != "definitions"
-        }
+        made = without(mapped(schema, change), {"definitions"})
     except RecursionError:
         return schema, {}
     return ({**made, "$defs": {**made.get("$defs", {}), **added}} if added else schema), origins

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, member
+from llm_fsm._json import JsonDict, JsonMap, member, without_none
 from llm_fsm.conditions import infix
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.compat.foreign import rewrite
@@ -181,13 +181,10 @@ def _modern(text: str, name: str, stem: str | None) -> Converted:
 
 def _without_nulls(document: JsonMap) -> JsonDict:
     """Return the document without keys that are null, also in its states."""
-    found = {key: value for key, value in document.items() if value is not None}
+    found = without_none(document)
     states = found.get("states")
     if isinstance(states, dict):
-        found["states"] = {
-            name: {key: value for key, value in state.items() if value is not None}
-            for name, state in states.items()
-        }
+        found["states"] = {name: without_none(state) for name, state in states.items()}
     return found
 
 
