@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, places_of, step
+from llm_fsm._json import JsonDict, JsonMap, as_list, places_of, step
 from llm_fsm._text import listed, nearest
 from llm_fsm._zones import NO_ZONES, zone_fault
 from llm_fsm.conditions.coercion import is_number
@@ -82,6 +82,8 @@ _EXPECTED: Mapping[str, str] = {
 }
 
 
+_CLASSES = {"string": str, "list": list, "map": dict, "object": dict, "boolean": bool}
+"""Kind to the Python type of its values, where that is all that they need."""
 _Misspelt = dict[tuple[str, str], str]
 """(pointer of an object, intended key) to the written key."""
 
@@ -339,23 +341,13 @@ def _name_fault(part: ValueForm, value: str) -> str | None:
 
 def _has_type(kind: str, value: Any) -> bool:
     match kind:
-        case "string":
-            return isinstance(value, str)
         case "text":
-            return isinstance(value, str) or (
-                isinstance(value, list) and all(isinstance(line, str) for line in value)
-            )
-        case "list":
-            return isinstance(value, list)
-        case "map" | "object":
-            return isinstance(value, dict)
-        case "boolean":
-            return isinstance(value, bool)
+            return all(isinstance(line, str) for line in as_list(value))
         case "integer":
             return is_number(value) and (isinstance(value, int) or value.is_integer())
         case "number":
             return is_number(value)
-    return True
+    return isinstance(value, _CLASSES.get(kind, object))
 
 
 def _named(loc: Loc) -> str:

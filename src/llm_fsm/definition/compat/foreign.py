@@ -75,12 +75,9 @@ def _row(name: str, value: Any, ledger: Ledger) -> Any:
     if not isinstance(value, list):
         return value
     place = "/states" + step(name)
-    ledger.origins[place + "/transitions"] = place
-    for index in range(len(value)):
-        ledger.origins[f"{place}/transitions/{index}/target_state"] = f"{place}/{index}"
-    return {
-        "transitions": [{"target_state": one} if isinstance(one, str) else one for one in value]
-    }
+    base = place + "/transitions"
+    ledger.origins[base] = place
+    return {"transitions": _route(value, base, place, {}, ledger)}
 
 
 def _end(states: JsonDict, name: Any, pointer: str, ledger: Ledger) -> None:
@@ -249,29 +246,26 @@ def _routes(states: JsonDict, table: JsonDict, ids: dict[str, str], ledger: Ledg
 
 
 def _route(target: Any, base: str, place: str, ids: dict[str, str], ledger: Ledger) -> Any:
-    if target is None:
-        return []
-    if isinstance(target, str):
-        ledger.origins[base + "/0"] = place
-        ledger.origins[base + "/0/target_state"] = place
-        return [{"target_state": ids.get(target, target)}]
-    if isinstance(target, list):
-        for index in range(len(target)):
-            ledger.origins[f"{base}/{index}/target_state"] = f"{place}/{index}"
-        return [
-            {"target_state": ids.get(one, one)} if isinstance(one, str) else one for one in target
-        ]
-    if not isinstance(target, dict):
-        return target
+    ways: list[tuple[str, Any, JsonDict]] = []
+    match target:
+        case None:
+            return []
+        case str():
+            ways.append((place, target, {}))
+        case list():
+            ways += [(f"{place}/{index}", one, {}) for index, one in enumerate(target)]
+        case dict():
+            ways += [(place + step(label), to, {"on": label}) for label, to in target.items()]
+        case _:
+            return target
     branches: list[Any] = []
-    for label, to in target.items():
-        if to is None:
+    for origin, to, label in ways:
+        if to is None and label:
             hint = "lead the branch to a state without transitions"
-            ledger.note("not-mapped", "a branch that ends the workflow", place + step(label), hint)
+            ledger.note("not-mapped", "a branch that ends the workflow", origin, hint)
             continue
-        ledger.origins[f"{base}/{len(branches)}"] = place + step(label)
-        ledger.origins[f"{base}/{len(branches)}/target_state"] = place + step(label)
-        branches.append(
-            {"target_state": ids.get(to, to) if isinstance(to, str) else to, "on": label}
-        )
+        ledger.origins[f"{base}/{len(branches)}"] = origin
+        ledger.origins[f"{base}/{len(branches)}/target_state"] = origin
+        name = ids.get(to, to) if isinstance(to, str) else to
+        branches.append({"target_state": name, **label} if label or isinstance(to, str) else to)
     return branches

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, member, places_of, step, without
+from llm_fsm._json import JsonDict, JsonMap, as_list, member, places_of, step, without
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.compiler import collect_faults
 from llm_fsm.definition.codes import finding
@@ -211,13 +211,7 @@ def _merge_text(value: JsonDict, old: str, new: str, pointer: str, ledger: Ledge
         value[new] = text
         ledger.moved(pointer + step(new), pointer + step(old))
     else:
-        value[new] = [*_lines(first), *_lines(text)]
-
-
-def _lines(text: Any) -> list[Any]:
-    if isinstance(text, list):
-        return text
-    return [text]
+        value[new] = [*as_list(first), *as_list(text)]
 
 
 def _scope(state: JsonDict, pointer: str, ledger: Ledger) -> None:
