@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonMap, object_at, step
+from llm_fsm._json import JsonMap, object_at
 from llm_fsm._text import nearest
 from llm_fsm.conditions.coercion import Meter, number_of
 from llm_fsm.conditions.operators import EQUALITIES
@@ -17,9 +17,9 @@ from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.data_flow import DataFlow
 from llm_fsm.lint.facts.schema_parts import SchemaPart, refusal
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.solver.comparisons import parts
+from llm_fsm.lint.solver.comparisons import operations, parts
 from llm_fsm.lint.solver.mismatches import type_word
-from llm_fsm.lint.solver.outcomes import operation, variable
+from llm_fsm.lint.solver.outcomes import variable
 from llm_fsm.lint.solver.solver import reasoning
 
 OPEN = ("$ref", "anyOf", "oneOf", "allOf", "patternProperties", "if")
@@ -96,16 +96,12 @@ def reads(document: Document) -> Iterator[Read]:
     have.
     """
     for key, schema, body, at in _bodies(document):
-        for pointer, operator, arguments in _operations(body, at):
-            name = variable({operator: arguments})
-            if (
-                name is not None
-                and schema.get("type") == "object"
-                and name not in object_at(schema, "properties")
-            ):
-                yield Read(
-                    f"{pointer}/0" if isinstance(arguments, list) else pointer, name, key, schema
-                )
+        members = object_at(schema, "properties")
+        for part in operations(body, at) if schema.get("type") == "object" else ():
+            name = variable(part.rule)
+            if name is not None and name not in members:
+                item = "/0" if isinstance(part.rule["var"], list) else ""
+                yield Read(f"{part.pointer}/var{item}", name, key, schema)
 
 
 def never(document: Document) -> Iterator[tuple[str, str]]:
@@ -114,8 +110,8 @@ def never(document: Document) -> Iterator[tuple[str, str]]:
     """
     known = reasoning(document)
     for key, schema, body, at in _bodies(document):
-        for pointer, operator, arguments in _operations(body, at):
-            for name, literal, place in _compared(operator, arguments):
+        for part in operations(body, at):
+            for name, literal, place in _compared(part.operator, part.arguments):
                 found = schema if name == "" else object_at(schema, "properties").get(name)
                 if not isinstance(found, dict) or not math.isnan(number_of(Meter(None), literal)):
                     continue
@@ -123,7 +119,7 @@ def never(document: Document) -> Iterator[tuple[str, str]]:
                 if why is not None:
                     what = f'"{name}" of an element' if name else "an element"
                     yield (
-                        f"{pointer}/{place}",
+                        f"{part.pointer}/{part.operator}/{place}",
                         f'{what} of "{key[:60]}" is never "{literal[:60]}": {why}'[:300],
                     )
 
@@ -141,32 +137,11 @@ def _bodies(document: Document) -> Iterator[tuple[str, JsonMap, Any, str]]:
                 yield key, items, arguments[1], f"{pointer}/{operator}/1"
 
 
-def _operations(rule: Any, pointer: str) -> Iterator[tuple[str, str, Any]]:
-    """Yield (pointer, operator, arguments as written) for a body, without the bodies of inner
-    loops.
-    """
-    if isinstance(rule, list):
-        for index, item in enumerate(rule):
-            yield from _operations(item, f"{pointer}/{index}")
-    elif operation(rule) is not None:
-        [(operator, written)] = rule.items()
-        below = pointer + step(operator)
-        yield below, operator, written
-        if operator in _LOOPS or operator == "reduce":
-            yield from (
-                _operations(written[0], f"{below}/0")
-                if isinstance(written, list) and written
-                else ()
-            )
-        else:
-            yield from _operations(written, below)
-
-
-def _compared(operator: str, written: Any) -> Iterator[tuple[str, str, str]]:
+def _compared(operator: str, written: list[Any]) -> Iterator[tuple[str, str, str]]:
     """Yield (name, text, place below the operator) for texts that an element, or its member, is
     compared with.
     """
-    if not isinstance(written, list) or len(written) != 2:
+    if len(written) != 2:
         return
     for here, there in ((0, 1), (1, 0)):
         name = _element(written[here])

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from llm_fsm._text import nearest
 
 _HINTED = 200
-_COMPARED_ONE_BY_ONE = 8
 _COMPARED = 30_000
 _SHOWN_NAMES = 8
 _SHOWN_CHARS = 80
@@ -80,10 +79,7 @@ class Speller:
 
 
 class Slips:
-    """Known names, which can be found by a name with one typo (Garbe 2012, symmetric deletion).
-
-    The first few lookups compare all names. Later ones use an index.
-    """
+    """Known names, which can be found by a name with one typo (Garbe 2012, symmetric deletion)."""
 
     def __init__(self, known: Iterable[str]) -> None:
         self.known = tuple(known)
@@ -107,10 +103,7 @@ class Slips:
         none.
         """
         if name not in self.told:
-            few = len(self.told) < _COMPARED_ONE_BY_ONE
-            found = [
-                one for one in (self._alike(name) if few else self._near(name)) if slip(name, one)
-            ]
+            found = [one for one in self._near(name) if slip(name, one)]
             self.told[name] = min(found, key=self._places.__getitem__, default=None)
         return self.told[name]
 
@@ -119,19 +112,6 @@ class Slips:
         for gap in _gaps(name):
             near.update(self._by_gap.get(gap, ()))
         return near
-
-    def _alike(self, name: str) -> Iterator[str]:
-        """Yield the names of about the same length that begin or end alike, because a typo changes
-        two characters.
-        """
-        least = len(name) - 1
-        most = len(name) + 1
-        half = max(0, (len(name) - 3) // 2)
-        begin = name[:half]
-        end = name[len(name) - half :]
-        for one in self.known:
-            if least <= len(one) <= most and (one.startswith(begin) or one.endswith(end)):
-                yield one
 
 
 def _gaps(name: str) -> list[str]:

@@ -9,7 +9,7 @@ from llm_fsm._json import JsonMap, step
 from llm_fsm.conditions.operators import COMPARISONS, ORDERINGS
 from llm_fsm.lint.document import Document, Placed, once, once_each
 from llm_fsm.lint.logics import compiled_rules, conditions_of, logics_of
-from llm_fsm.lint.solver.outcomes import is_literal, variable
+from llm_fsm.lint.solver.outcomes import is_literal, operation, variable
 
 _COMPARING = COMPARISONS | {"in", "contains"}
 _LOGICAL = frozenset({"!!", "and", "or"})
@@ -56,39 +56,33 @@ def parts(document: Document) -> Mapping[str, list[ContextOperation]]:
     """Return the pointer of the logic of each condition to the operations in it, outer ones
     first.
     """
-    found: dict[str, list[ContextOperation]] = {}
-    for pointer, logic in logics_of(document):
-        if pointer in compiled_rules(document):
-            found[pointer] = []
-            _gather(logic, pointer, True, found[pointer])
-    return found
+    return {
+        pointer: list(operations(logic, pointer, True))
+        for pointer, logic in logics_of(document)
+        if pointer in compiled_rules(document)
+    }
 
 
-def _gather(rule: Any, pointer: str, positive: bool | None, found: list[ContextOperation]) -> None:
+def operations(rule: Any, pointer: str, positive: bool | None = None) -> Iterator[ContextOperation]:
+    """Yield the operations in a rule, outer ones first, without those on the items of a list."""
     if isinstance(rule, list):
         for index, item in enumerate(rule):
-            if isinstance(item, dict | list):
-                _gather(item, f"{pointer}/{index}", None, found)
+            yield from operations(item, f"{pointer}/{index}")
+    found = operation(rule)
+    if found is None:
         return
-    if not isinstance(rule, dict) or len(rule) != 1:
-        return
-    [(operator, written)] = rule.items()
-    listed = isinstance(written, list)
-    found.append(
-        ContextOperation(pointer, rule, operator, written if listed else [written], positive)
-    )
-    if operator == "!":
-        turned = None if positive is None else not positive
-    else:
-        turned = positive if operator in _LOGICAL else None
+    operator, arguments = found
+    yield ContextOperation(pointer, rule, operator, arguments, positive)
+    turned = positive if operator in _LOGICAL else None
+    if operator == "!" and positive is not None:
+        turned = not positive
     below = pointer + step(operator)
-    if not listed:
-        if isinstance(written, dict):
-            _gather(written, below, turned, found)
+    if not isinstance(rule[operator], list):
+        yield from operations(rule[operator], below, turned)
         return
-    for index, argument in enumerate(written):
-        if isinstance(argument, dict | list) and (index != 1 or operator not in _LOOPS):
-            _gather(argument, f"{below}/{index}", turned, found)
+    for index, argument in enumerate(arguments):
+        if index != 1 or operator not in _LOOPS:
+            yield from operations(argument, f"{below}/{index}", turned)
 
 
 @once_each
