@@ -57,6 +57,8 @@ class CompiledState:
     picks: bool
     """True if a yes of the user counts only as a choice that is picked."""
     collects: tuple[str, ...]
+    asked: tuple[str, ...]
+    """The keys that it collects, or collects a part of."""
     fixed: FixedReply | None
     words: StateText
     keys: tuple[str, ...]

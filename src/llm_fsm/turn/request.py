@@ -68,7 +68,7 @@ def turn_request(
         sizes=sizes,
         targets=(state.id,) if words_only else (*available.valid, *available.patterns),
         clearable=() if words_only else _clearable(turn),
-        asked=tuple(dict.fromkeys(name.partition(".")[0] for name in state.collects)),
+        asked=state.asked,
     )
 
 
@@ -114,18 +114,19 @@ def _sections(
     # Before it becomes text: a secret number would be cut out of others in a text.
     context: JsonDict = redacted(secrets, known, foreign=is_foreign_name)
     user = _heard(turn, heard.user, words_only=words_only)
+    refused = response.refused_values(turn)
     is_cut = any(said.endswith(INTERRUPTED) for _, said in heard.window)
     return {
         "history_summary": section(redacted(secrets, session.summary)) if session.summary else "",
         "conversation_history": redacted(secrets, history_text(heard.window)),
-        "operator": section(redacted(secrets, session.operator)),
+        "operator": section(redacted(secrets, session.operator)) if session.operator else "",
         "interrupted": INTERRUPTED if is_cut else "",
         "current_context": section(context),
         "memory": section(redacted(secrets, buckets_of(session)))
         if turn.state.definition.memory
         else "",
         "tool_results": section(_tool_results(turn)) if session.tool_results else "",
-        "refused": section(redacted(secrets, response.refused_values(turn))),
+        "refused": section(redacted(secrets, refused)) if refused else "",
         "transitions": "" if words_only else option_lines(turn.state, available, session.data()),
         "user_input": "" if user is None else escaped(user),
         "said": section(redacted(secrets, "\n\n".join(turn.words))) if words_only else "",

@@ -38,7 +38,7 @@ def option_lines(state: CompiledState, available: AvailableMoves, data: JsonMap)
     """
     lines = [_line(option, data) for option in available.options if option.is_offered]
     # The state itself comes last, as the place for all else.
-    stay = _line_of(state.id, _ELSE, _own_text(state))
+    stay = _line_of(state.id, _ELSE, state.words.note)
     # Several moves to one state with the same words are one line.
     return "\n".join(dict.fromkeys((*lines, stay)))
 
@@ -89,7 +89,7 @@ def _words(target: CompiledState, *, answers: bool) -> str:
 
     `answers`: it answers a digression at once, so the reply needs its instructions, too.
     """
-    own = _own_text(target)
+    own = target.words.note
     if own or target.kind == "decide":
         return own
     purpose = _plain(target.words.purpose or target.words.description)
@@ -104,17 +104,6 @@ def _words(target: CompiledState, *, answers: bool) -> str:
     if len(purpose) > _PURPOSE_CHARS:
         purpose = f"{purpose[:_PURPOSE_CHARS].rpartition(' ')[0]} …"
     return f"Then {'say' if target.kind == 'final' else 'ask'}: {escaped(purpose)}"
-
-
-def _own_text(state: CompiledState) -> str:
-    """Return the note on a state that speaks by itself; "" if the reply speaks for it."""
-    if (
-        state.definition.reply is not None
-        or state.kind in ("task", "subflow")
-        or state.definition.tools_first
-    ):
-        return "It says its own text."
-    return "It reads the values back." if state.definition.confirms else ""
 
 
 @lru_cache(maxsize=_TEXTS)
