@@ -166,13 +166,15 @@ class ContextSet(Event, frozen=True, kw_only=True):
     `source` is model, host, tool, answer, definition (`set` and `clear`), or user if no model was
     asked; x-from if keys were removed because one that they are made of changed. `by` says who made
     keys with `x-from`: the name of a handler, or the place of a `set`. `quotes` has the place of
-    the user's words for keys with `x-said`: number of the message, start and end.
+    the user's words for keys with `x-said`: number of the message, start and end. `at` is the point
+    of the handler that wrote them; "" if none did.
     """
 
     source: str
     values: JsonMap = {}
     removed: tuple[str, ...] = ()
     by: str = ""
+    at: str = ""
     quotes: Mapping[str, tuple[int, int, int]] = {}
 
 
@@ -313,12 +315,13 @@ class BotSaid(Event, frozen=True, kw_only=True):
     `kept_text` replace the user's message and these words in the history if a secret is in them.
     `asked` names the keys with `x-said` that the state collects. `question` is the part of the
     words that asks, if it is known; a fixed reply asks by itself. `by` names the person who said
-    them; "" is the machine.
+    them; "" is the machine. `handled`: a handler wrote the words.
     """
 
     text: str
     kept_chars: int = 1000
     fallback: bool = False
+    handled: bool = False
     kept_user: str | None = None
     kept_text: str | None = None
     asked: tuple[str, ...] = ()

@@ -47,16 +47,16 @@ def run(
         session = turn.session
         names = session.system_names()
         for event in accept_host(turn.keys, session.context, result.changes, names=names):
-            turn.emit(made_by(turn, event, result.handler))
+            turn.emit(made_by(turn, event, result.handler, point.value))
     return found.results
 
 
-def made_by(turn: TurnState, event: ev.Event, name: str) -> ev.Event:
-    """Note in an event who makes keys that are made of others."""
-    makes = isinstance(event, ev.ContextSet) and not turn.keys.made_of.keys().isdisjoint(
-        event.values
-    )
-    return structs.replace(event, by=name) if makes else event
+def made_by(turn: TurnState, event: ev.Event, name: str, at: str = "") -> ev.Event:
+    """Note in an event who makes keys that are made of others, and the point of a handler."""
+    if not isinstance(event, ev.ContextSet):
+        return event
+    makes = not turn.keys.made_of.keys().isdisjoint(event.values)
+    return structs.replace(event, by=name if makes else event.by, at=at)
 
 
 def vetoed(turn: TurnState, move: Move) -> RunTo[str | None]:

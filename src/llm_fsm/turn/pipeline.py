@@ -642,11 +642,13 @@ def _finish(turn: TurnState, stop: Stop | None) -> Run:
     if text or turn.session.user_input is not None:
         if not text and not _is_held(turn):
             text = certain_sentence(turn.machine.definition.language, "cannot_go_on")
+        written = text
         if text and turn.host.points:
             for result in (yield from handlers.run(turn, Point.POST_PROCESSING, text=text)):
-                text = text if result.text is None else result.text
+                written = written if result.text is None else result.text
         settings = turn.machine.definition.history
-        turn.emit(bot_said(turn, text))
+        turn.emit(bot_said(turn, written, handled=written != text))
+        text = written
         note_read_back(turn, text)
         # A cut that comes early saves nothing here: each cut costs a call of its own.
         summed = settings.strategy == "summary"  # which takes a call
@@ -689,10 +691,11 @@ def _begins_afresh(turn: TurnState) -> bool:
     return (begun and before.flow != now.flow) or before.summary != now.summary
 
 
-def bot_said(turn: TurnState, text: str, by: str = "") -> ev.BotSaid:
+def bot_said(turn: TurnState, text: str, by: str = "", *, handled: bool = False) -> ev.BotSaid:
     """Return the event of the turn's words; what the history shows of it holds no secret value.
 
-    `by`: the person who says them, whom the history names; "" is the machine.
+    `by`: the person who says them, whom the history names; "" is the machine. `handled`: a handler
+    wrote them.
     """
     user = turn.session.user_input
     secrets = turn.secrets()
@@ -706,6 +709,7 @@ def bot_said(turn: TurnState, text: str, by: str = "") -> ev.BotSaid:
         text=text,
         kept_chars=turn.machine.definition.history.max_message_chars,
         fallback=turn.fallback,
+        handled=handled,
         kept_user=None if user is None else without(secrets, user),
         kept_text=kept,
         by=by,

@@ -115,6 +115,8 @@ def function_names(definition: Definition) -> dict[str, bool]:
                 found[str(result.check["registered"])] = True
         if state.execute is not None:
             found[state.execute] = False
+        if state.route is not None:
+            found[state.route] = False
     return found
 
 
