@@ -9,7 +9,7 @@ import pytest
 from llm_fsm.releases.figures import ArmFigures
 from llm_fsm.releases.file import Release
 from llm_fsm.releases.guards import broken
-from llm_fsm.releases.intervals import difference, share
+from llm_fsm.releases.intervals import ShareInterval, difference, share
 
 RUNS = 100
 GUARDS = [
@@ -42,7 +42,7 @@ def stops(seed, candidate, stable=None, begins=30_000, part=0.1):
         found.conversations += 1
         found.settled += 1
         for figure, rate in (candidate if name == "candidate" else stable).items():
-            found.hits[figure] += chance.random() < rate
+            found.hits[figure] = found.hits.get(figure, 0) + (chance.random() < rate)
         if name == "candidate" and found.settled % 20 == 0 and broken(guarded, figures):
             return True
     return False
@@ -80,7 +80,7 @@ def test_the_interval_of_a_difference_holds_the_truth():
 
 
 def test_intervals_at_the_borders():
-    assert share(0, 0) == (0.0, 0.0, 1.0)
+    assert share(0, 0) == ShareInterval(0.0, 0.0, 1.0)
     assert share(0, 10).low == 0
     assert share(10, 10).high == 1
     found = difference(share(5, 10), share(5, 10))

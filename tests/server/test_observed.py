@@ -38,7 +38,10 @@ def test_figures_for_prometheus() -> None:
     with served(create_app(machine(), due_seconds=None)) as url, client_at(url) as client:
         talk(client)
         lines = client.get("/metrics").text.splitlines()
-    assert 'llm_fsm_turns_total{definition="greeter",kind="message",state="bye"} 1.0' in lines
+    assert (
+        'llm_fsm_turns_total{arm="",definition="greeter",kind="message",release="",state="bye"} 1.0'
+        in lines
+    )
     assert 'llm_fsm_transitions_total{by="model",from="hello",to="bye"} 1.0' in lines
     route = "/conversations/{conversation_id}/messages"
     assert f'llm_fsm_http_requests_total{{method="POST",route="{route}",status="200"}} 1.0' in lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from llm_fsm.telemetry import instrument, names
 from llm_fsm.testing import ScriptedLLM, calls, reply
 from machines import GREETER
 from refunds import PAID, REFUNDS
+from shops import write_release
 
 
 class Collected:
@@ -98,6 +100,17 @@ def test_a_turn_is_a_span_with_its_model_call_and_its_transition(collected: Coll
     (cost,) = collected.metric(names.TURN_COST)
     assert cost.value == pytest.approx(0.01)
     assert [point.count for point in collected.metric(names.OPERATION_DURATION)] == [1]
+
+
+def test_a_turn_of_a_release_names_it_and_its_arm(collected: Collected, tmp_path: Path) -> None:
+    path = write_release(tmp_path, share=1)
+    talk(collected, Machine.from_release(path, model="offline"), "tea")
+    wanted = {names.RELEASE: "shop", names.ARM: "candidate"}
+    turn = collected.spans["invoke_agent shop"]
+    points = collected.metric(names.TURN_DURATION)
+    assert points
+    for attributes in (turn.attributes, *(point.attributes for point in points)):
+        assert wanted.items() <= dict(attributes).items()
 
 
 def test_words_are_left_out_unless_they_are_asked_for(collected: Collected) -> None:

@@ -15,6 +15,15 @@ from llm_fsm.stores.base import ListQuery, checked_metadata
 _PAGE = 1000
 
 
+label_option = click.option(
+    "--label",
+    "labels",
+    metavar="KEY=TEXT",
+    multiple=True,
+    help="Only conversations that began with this label (metadata), such as user=ada. Several must all match.",
+)
+
+
 def filters(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--label` and `--before`, as the parameters `labels` and `before`."""
     before = click.option(
@@ -23,14 +32,7 @@ def filters(function: Callable[..., Any]) -> Callable[..., Any]:
         type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]),
         help="Only conversations whose last turn was before this day (UTC).",
     )
-    label = click.option(
-        "--label",
-        "labels",
-        metavar="KEY=TEXT",
-        multiple=True,
-        help="Only conversations that began with this label (metadata), such as user=ada. Several must all match.",
-    )
-    return label(before(function))
+    return label_option(before(function))
 
 
 def filter_of(
@@ -51,14 +53,15 @@ def filter_of(
         return None
     moment = None if before is None else before.replace(tzinfo=UTC).timestamp()
     return ListQuery(
-        metadata=_metadata(labels),
+        metadata=metadata_of(labels),
         updated_before=moment,
         limit=limit,
         order="-updated" if newest else "id",
     )
 
 
-def _metadata(labels: Sequence[str]) -> dict[str, str]:
+def metadata_of(labels: Sequence[str]) -> dict[str, str]:
+    """Return the labels that `--label` names. Raises UsageError."""
     found: dict[str, str] = {}
     for label in labels:
         key, equals, text = label.partition("=")

@@ -21,9 +21,10 @@ from llm_fsm.documents.discovery import NoDefinitionError, definition_paths, def
 from llm_fsm.documents.loader import load
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.outbox.sinks import Sink, sink
-from llm_fsm.errors import LLMFSMError, told
+from llm_fsm.errors import ConfigurationError, LLMFSMError, told
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.registry import resolve
+from llm_fsm.releases.file import ENDING, read_release, stable_file
 from llm_fsm.stores.base import Store
 
 
@@ -91,7 +92,8 @@ class Fleet:
         made = []
         left = []
         for path, is_named in self._files():
-            definition = choice.opened(path) if is_named else load(path)
+            place = _definition_file(path)
+            definition = choice.opened(place) if is_named else load(place)
             try:
                 machine = self._machine(definition, path)
             except Failure:
@@ -125,7 +127,7 @@ class Fleet:
                 continue
             self._stamps[path] = stamp
             try:
-                machine = self._machine(load(path), path)
+                machine = self._machine(load(_definition_file(path)), path)
                 self._take_name(machine.definition.name, path)
             except (LLMFSMError, Failure, OSError) as error:
                 console.note(f"{path}: not loaded again: {told(error)}")
@@ -146,7 +148,7 @@ class Fleet:
         for given in self.brought.paths or (None,):
             try:
                 found = list(self._found(given))
-            except Failure:
+            except (Failure, ConfigurationError):
                 continue
             yield from (path for path, _ in found)
 
@@ -164,15 +166,18 @@ class Fleet:
         place = choice.located(given, shipped) if not _is_pattern(given) else Path(given)
         with failing(NoDefinitionError):
             found = [Path(name) for name in definitions(os.fspath(place))]
+        if place.is_dir():
+            found = _with_releases(place, found)
         yield from ((path, path == place) for path in found)
 
     def _machine(self, definition: Definition, path: Path) -> AsyncMachine:
         lacking = host.lacking(definition, path, self._host, self._servers)
         if lacking is not None:
             raise Failure(lacking)
-        return machine_of(
+        place = _definition_file(path)
+        machine = machine_of(
             definition,
-            path,
+            place,
             self._host,
             self._servers,
             self.brought.timeout,
@@ -180,12 +185,31 @@ class Fleet:
             store=self.store,
             sinks=self.sinks,
         )
+        if place != path:
+            machine._follow(path)
+        return machine
 
     def _model(self, definition: Definition) -> LLM:
         name = self.brought.model
         if name is None and not os.environ.get("LLM_FSM_MODEL"):
             name = definition.model.name
         return resolve(name, base_url=self.brought.base_url, environ=os.environ)
+
+
+def _definition_file(path: Path) -> Path:
+    """Return the file of a machine's definition: of a release, that of its stable one."""
+    return Path(stable_file(path)) if path.name.endswith(ENDING) else path
+
+
+def _with_releases(folder: Path, found: Sequence[Path]) -> list[Path]:
+    """Return the releases in a folder tree, and the definitions that belong to none of them."""
+    releases = sorted(folder.rglob(f"*{ENDING}"))
+    taken: set[Path] = set()
+    for path in releases:
+        release = read_release(path)
+        names = (release.stable, release.candidate, release.previous)
+        taken.update(path.with_name(name) for name in names if name)
+    return [*(path for path in found if path not in taken), *releases]
 
 
 def _is_pattern(given: str) -> bool:

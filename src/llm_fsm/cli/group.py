@@ -36,6 +36,7 @@ COMMANDS: Mapping[str, str] = {
     "mcp": "Serve definitions to an assistant over MCP, on standard input and output.",
     "new": "Start a definition with a test and a CI file.",
     "prompt": "Show what the model reads in a state, and what it takes.",
+    "release": "Give a share of new conversations a candidate definition; watch, promote or take it back.",
     "run": "Run a machine without a user and show what it does.",
     "schema": "Print the JSON Schema of definition files.",
     "serve": "Serve definitions: a chat page, REST, the OpenAI form, AG-UI and MCP.",

@@ -11,7 +11,7 @@ import logging
 import math
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from llm_fsm._json import JsonDict, plain, without_none
@@ -27,7 +27,7 @@ from llm_fsm.engine.observers import publish
 from llm_fsm.engine.outbox.delivery import Delivery
 from llm_fsm.engine.outbox.sinks import Sink
 from llm_fsm.errors import ConfigurationError, LLMFSMError, told
-from llm_fsm.releases.arms import Arm, arm_of
+from llm_fsm.releases.arms import arm_of
 from llm_fsm.releases.figures import ArmFigures, Tally
 from llm_fsm.releases.file import Release, read_release, release_of
 from llm_fsm.releases.guards import broken, every_share
@@ -46,7 +46,7 @@ Compile = Callable[[Definition, str], CompiledMachine]
 
 class LiveRelease:
     """A release file, with both definitions compiled. `candidate` is None if there is none, or none
-    that can be used.
+    that can be used, as `fault` says.
 
     Raises:
         ConfigurationError: The file is no release, or cannot be read.
@@ -56,9 +56,10 @@ class LiveRelease:
     def __init__(self, path: FilePath, compile: Compile) -> None:
         self.path = os.fspath(path)
         self._compile = compile
-        self._tally = Tally()
         self._looked = -math.inf
         self._untold: list[tuple[Sink, Delivery]] = []
+        self.candidate: CompiledMachine | None
+        self.fault: LLMFSMError | None
         self._read()
 
     def _read(self) -> None:
@@ -68,12 +69,13 @@ class LiveRelease:
         for file in self._files:
             _is_new(file)
         self.stable = self._compiled(release.stable)
+        self.candidate, self.fault = None, None
         try:
             self.candidate = self.candidate_of(release)
         except LLMFSMError as error:
-            self.candidate = None
-            advise(release.release, f"no conversation begins on the candidate: {told(error)}")
+            self.fault = error
         self.release = release
+        self._tally = Tally()
 
     def refresh(self) -> None:
         """Read the files again if one has changed."""
@@ -82,7 +84,17 @@ class LiveRelease:
         try:
             self._read()
         except LLMFSMError as error:
-            advise(self.release.release, f"the release stays as it was: {told(error)}")
+            self._tell("the release stays as it was", error)
+        else:
+            self.tell_fault()
+
+    def tell_fault(self) -> None:
+        """Log why the candidate cannot be used, if it cannot."""
+        if self.fault is not None:
+            self._tell("no conversation begins on the candidate", self.fault)
+
+    def _tell(self, said: str, error: Exception) -> None:
+        advise(self.release.release, f"{said}: {told(error)}")
 
     def _beside(self, name: str) -> str:
         return beside(self.path, name)
@@ -138,30 +150,30 @@ class LiveRelease:
 
     # -- conversations
 
-    def arm(self, opening: Opening) -> tuple[Arm, CompiledMachine] | None:
-        """Choose the arm of a new conversation, and its definition; None if it takes no part."""
+    def begun(self, opening: Opening) -> tuple[CompiledMachine, Opening] | None:
+        """Choose the arm of a new conversation.
+
+        Returns:
+            Its definition, and the opening with the labels by which it is found; None if it takes
+            no part.
+        """
         if self.candidate is None:
             return None
         arm = arm_of(self.release, opening.conversation_id, opening.metadata, opening.context)
         if arm is None:
             return None
-        return arm, self.stable if arm == "stable" else self.candidate
-
-    def labelled(self, opening: Opening, arm: Arm) -> Opening:
-        """Return the opening of a conversation of an arm, with the labels by which it is found."""
         labels = {"release": self.release.release, "arm": arm}
-        return replace(
-            opening,
-            release={**labels, "salt": self.release.salt},
-            metadata={**opening.metadata, **labels},
-        )
+        release = {**labels, "salt": self.release.salt}
+        metadata = {**opening.metadata, **labels}
+        program = self.stable if arm == "stable" else self.candidate
+        return program, replace(opening, release=release, metadata=metadata)
 
     async def is_able(self, prepare: Callable[[], Awaitable[None]]) -> bool:
         """Return true if this host has what a definition needs. Else it is logged."""
         try:
             await prepare()
         except ConfigurationError as error:
-            advise(self.release.release, f"no conversation begins on the candidate: {told(error)}")
+            self._tell("no conversation begins on the candidate", error)
             return False
         return True
 
@@ -169,18 +181,18 @@ class LiveRelease:
 
     async def figures(self, store: Store, now: float) -> Mapping[str, ArmFigures]:
         """Count the conversations of both arms, at `now` in seconds since the epoch."""
-        shas = {"stable": self.stable.identity}
-        if self.candidate is not None:
-            shas["candidate"] = self.candidate.identity
+        programs = {"stable": self.stable, "candidate": self.candidate}
+        shas = {arm: program.identity for arm, program in programs.items() if program is not None}
         return await self._tally.count(store, self.release, shas, now)
 
     async def status(self, store: Store, now: float) -> JsonDict:
         """Return the release with its figures, as JSON data."""
         figures = await self.figures(store, now)
-        arms = {name: arm.to_dict() for name, arm in figures.items()}
-        shares = [one.to_dict() for one in every_share(self.release, figures)]
-        written = self.release.model_dump(exclude_none=True, mode="json")
-        return {**written, "arms": arms, "figures": shares}
+        return {
+            **self.release.model_dump(exclude_none=True, mode="json"),
+            "arms": {name: asdict(arm) for name, arm in figures.items()},
+            "figures": [asdict(one) for one in every_share(figures)],
+        }
 
     async def watch(self, store: Store, sinks: Sequence[Sink], now: float) -> None:
         """Look at the guards, if it is time. A broken one sets the share to 0 and tells the sinks.
@@ -222,7 +234,7 @@ class LiveRelease:
         try:
             self.change(share=0, stopped=reason)
         except (OSError, LLMFSMError) as error:
-            advise(name, f"{self.path} still has its share: {told(error)}")
+            self._tell(f"{self.path} still has its share", error)
 
 
 def _is_new(file: WatchedFile) -> bool:

@@ -515,7 +515,7 @@ class Machine:
         """Make a machine that begins a share of its conversations on a newer definition.
 
         Args:
-            path: The release file, see [releases](how-to/release-a-change.md). It is read again
+            path: The release file; docs/how-to/release-a-change.md describes it. It is read again
                 when it changes.
             settings: As for `from_file`, without `on_change`.
 

@@ -98,6 +98,7 @@ class DefinitionVersions:
                 f"{release.path}: a release pins its conversations: leave on_change out"
             )
         self.release = release
+        release.tell_fault()
         self._take_over(release)
 
     def _take_over(self, release: LiveRelease) -> None:
@@ -118,11 +119,10 @@ class DefinitionVersions:
         if release is not None:
             release.refresh()
             self._take_over(release)
-            if (chosen := release.arm(opening)) is not None:
-                arm, program = chosen
-                found = self._deployed(program)
+            if (begun := release.begun(opening)) is not None:
+                found = self._deployed(begun[0])
                 if await release.is_able(found.prepare):
-                    return found, release.labelled(opening, arm)
+                    return found, begun[1]
         await self.current.prepare()
         return self.current, opening
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from llm_fsm._json import JsonDict
 from llm_fsm.releases.arms import ARMS
 from llm_fsm.releases.file import OUTCOME, Release
 from llm_fsm.session import events as ev
@@ -43,12 +41,7 @@ class ArmFigures:
     conversations: int = 0
     settled: int = 0
     errors: int = 0
-    hits: Counter[str] = field(default_factory=Counter)
-
-    def to_dict(self) -> JsonDict:
-        """Return the counts as JSON data, without those that are shares."""
-        names = ("conversations", "settled", "errors")
-        return {name: getattr(self, name) for name in names}
+    hits: dict[str, int] = field(default_factory=dict)
 
 
 def chosen_of(
@@ -77,10 +70,9 @@ def chosen_of(
 
 
 class Tally:
-    """The conversations of a release, each read again only when it has changed."""
+    """The conversations of one release as it stands, each read again only when it has changed."""
 
     def __init__(self) -> None:
-        self._of: object = None
         self._facts: dict[str, Facts] = {}
         self._since = 0.0
 
@@ -95,9 +87,6 @@ class Tally:
             shas: Arm to the SHA-256 of its definition. Others do not count.
             now: Seconds since the epoch.
         """
-        if self._of != (release.release, release.salt, shas):
-            self._of = (release.release, release.salt, shas)
-            self._facts, self._since = {}, 0.0
         query = ListQuery(
             metadata={"release": release.release}, updated_since=self._since, limit=_PAGE
         )
@@ -118,4 +107,5 @@ def _add(figures: ArmFigures, facts: Facts, now: float) -> None:
     figures.errors += facts.errors
     if facts.ended or facts.updated < now - SETTLED_AFTER:
         figures.settled += 1
-        figures.hits.update(facts.names)
+        for name in facts.names:
+            figures.hits[name] = figures.hits.get(name, 0) + 1

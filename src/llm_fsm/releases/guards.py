@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
-from llm_fsm._json import JsonDict
+from llm_fsm.releases.arms import ARMS
 from llm_fsm.releases.figures import ArmFigures
 from llm_fsm.releases.file import COUNT, OUTCOME, SHARES, Release, ReleaseGuard
 from llm_fsm.releases.intervals import ShareInterval, difference, share
@@ -16,38 +16,29 @@ _BAD_ENDS = frozenset(
 """Outcomes of which more is worse. Of every other one, less is worse."""
 
 
-class Compared(NamedTuple):
-    """One figure of both arms. `worse`: how much worse the candidate is."""
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One share of both arms. `worse_by`: how much worse the candidate is."""
 
     figure: str
     stable: ShareInterval
     candidate: ShareInterval
-    worse: ShareInterval
-
-    def to_dict(self) -> JsonDict:
-        """Return it as JSON data."""
-        parts = {"stable": self.stable, "candidate": self.candidate, "worse_by": self.worse}
-        rounded = {
-            name: {key: round(value, 4) for key, value in part._asdict().items()}
-            for name, part in parts.items()
-        }
-        return {"figure": self.figure, **rounded}
+    worse_by: ShareInterval
 
 
 def compared(figure: str, figures: Mapping[str, ArmFigures]) -> Compared:
     """Compare a share of both arms."""
     stable, candidate = (
-        share(arm.hits[figure], arm.settled) for arm in (figures["stable"], figures["candidate"])
+        share(figures[arm].hits.get(figure, 0), figures[arm].settled) for arm in ARMS
     )
     more_is_worse = figure in SHARES or figure.removeprefix(OUTCOME) in _BAD_ENDS
     pair = (candidate, stable) if more_is_worse else (stable, candidate)
     return Compared(figure, stable, candidate, difference(*pair))
 
 
-def every_share(release: Release, figures: Mapping[str, ArmFigures]) -> Sequence[Compared]:
-    """Compare every share that a conversation or a guard has."""
-    names = {*SHARES, *(guard.figure for guard in release.guards)} - {COUNT}
-    names.update(*(arm.hits for arm in figures.values()))
+def every_share(figures: Mapping[str, ArmFigures]) -> Sequence[Compared]:
+    """Compare every share that a conversation has."""
+    names = {*SHARES, *figures["stable"].hits, *figures["candidate"].hits}
     return [compared(name, figures) for name in sorted(names)]
 
 
@@ -65,18 +56,16 @@ def broken(release: Release, figures: Mapping[str, ArmFigures]) -> str:
 
 def _fault(guard: ReleaseGuard, figures: Mapping[str, ArmFigures]) -> str:
     arm = figures["candidate"]
-    if guard.figure == COUNT:
-        is_broken = arm.conversations >= guard.after and arm.errors > (guard.above or 0)
-        said = f"errors: {arm.errors} in {arm.conversations} conversations, above {guard.above:g}"
-        return said if is_broken else ""
-    if arm.settled < guard.after:
+    counts = guard.figure == COUNT
+    seen = arm.conversations if counts else arm.settled
+    if seen < guard.after:
         return ""
-    found = compared(guard.figure, figures)
-    head = f"{guard.figure}: {found.candidate.value:.3f} of {arm.settled} conversations"
-    if guard.worse_by is None:
-        is_broken = found.candidate.value > (guard.above or 0)
-        return f"{head}, above {guard.above:g}" if is_broken else ""
-    is_broken = found.worse.low > 0 and found.worse.value >= guard.worse_by
-    stable = figures["stable"]
-    beside = f"{found.stable.value:.3f} of {stable.settled} on stable"
-    return f"{head}, and {beside}: worse by {guard.worse_by:g} or more" if is_broken else ""
+    if guard.worse_by is not None:
+        worse = compared(guard.figure, figures).worse_by
+        if worse.low <= 0 or worse.value < guard.worse_by:
+            return ""
+        return f"{guard.figure}: worse by {worse.value:.3f} in {seen} conversations"
+    value = arm.errors if counts else arm.hits.get(guard.figure, 0) / seen
+    if value <= (guard.above or 0):
+        return ""
+    return f"{guard.figure}: {value:.3g} in {seen} conversations"

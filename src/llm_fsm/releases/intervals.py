@@ -7,8 +7,8 @@ with shares near 0 and 1.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import hypot, sqrt
-from typing import NamedTuple
 
 Z = 3.0
 """Standard deviations on each side.
@@ -18,7 +18,8 @@ A guard looks again and again, and each look is a chance for a false alarm. Of o
 """
 
 
-class ShareInterval(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ShareInterval:
     """A value, and the lowest and highest one that the counts allow."""
 
     value: float

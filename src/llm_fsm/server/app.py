@@ -37,6 +37,7 @@ from llm_fsm.server.metrics import Metrics
 from llm_fsm.server.openai_api import OpenAI
 from llm_fsm.server.openapi import SETTINGS, describe
 from llm_fsm.server.problems import CHANNELS, answer_errors
+from llm_fsm.server.releases import releases
 from llm_fsm.server.rest import RestRoutes
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Right, Tokens
@@ -150,6 +151,7 @@ def create_app(
     app.service = service
     RestRoutes(service, app.router)
     app.include_router(listings(service))
+    app.include_router(releases(service))
     app.include_router(between(service, feed))
     app.include_router(OpenAI(service).router)
     for name, routes in (channels or {}).items():
@@ -181,7 +183,7 @@ def create_app(
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(cors),
-            allow_methods=["GET", "HEAD", "POST", "DELETE"],
+            allow_methods=["GET", "HEAD", "POST", "PUT", "DELETE"],
             allow_headers=["*"],  # clients of the OpenAI API and of MCP send headers of their own
             expose_headers=_EXPOSED,
         )

@@ -28,7 +28,7 @@ from llm_fsm.server.rights import check
 from llm_fsm.server.service import PLAYS, Service
 
 MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
-_METHODS = frozenset({"GET", "HEAD", "POST", "DELETE", "OPTIONS"})
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"})
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -38,7 +38,7 @@ class Metrics:
     def __init__(self, service: Service) -> None:
         kept = self.registry = CollectorRegistry()
         self._service = service
-        per_turn = ("definition", "state")
+        per_turn = ("definition", "state", "release", "arm")
         self.turns = Counter("llm_fsm_turns", "Turns on record", (*per_turn, "kind"), registry=kept)
         self.aborted = Counter(
             "llm_fsm_turns_aborted", "Turns not finished", ("definition", "error"), registry=kept
@@ -110,7 +110,8 @@ class Metrics:
             return
         match event:
             case TurnSaved():
-                place, usage = (event.definition, event.state), event.usage
+                usage = event.usage
+                place = (event.definition, event.state, event.release, event.arm)
                 self.turns.labels(*place, event.kind).inc()
                 self.seconds.labels(event.definition).observe(event.seconds)
                 if usage.calls:

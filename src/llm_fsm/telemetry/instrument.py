@@ -338,10 +338,8 @@ class _Instrument:
         span.update_name(f"{names.INVOKE_AGENT} {event.definition}")
         span.set_attributes(
             {
-                names.AGENT_NAME: event.definition,
                 names.TURN: event.turn,
                 names.KIND: event.kind,
-                names.STATE: event.state,
                 names.ENDED: event.ended,
                 names.CALLS: event.usage.calls,
                 names.INPUT_TOKENS: event.usage.input_tokens,
@@ -349,8 +347,11 @@ class _Instrument:
                 names.COST: event.usage.cost,
             }
         )
-        span.end()
         shared = {names.AGENT_NAME: event.definition, names.STATE: event.state}
+        if event.release:
+            shared |= {names.RELEASE: event.release, names.ARM: event.arm}
+        span.set_attributes(shared)
+        span.end()
         self._meters.turn.record(event.seconds, {**shared, names.KIND: event.kind})
         if event.usage.cost:
             self._meters.cost.add(event.usage.cost, shared)

@@ -78,23 +78,36 @@ def migrate(file: str, map_file: str | None, applies: bool, as_json: bool, db: s
                 file=path,
                 allow_unsafe=True,
             )
-        went, left = asyncio.run(_migrated(machine, store, applies=applies))
+        went, left = asyncio.run(migrated(machine, store, applies=applies))
     if as_json:
         console.json({"applied": applies, "conversations": [_document(item) for item in went]})
+        console.note(_summary(went, applies=applies))
     else:
-        console.out(*map(_line, went))
-    console.note(_summary(went, applies=applies))
+        report(went, applies=applies)
     tell_unlisted(left)
     return exits.STORE if any(item.damaged for item in went) else exits.OK
 
 
-async def _migrated(
-    machine: AsyncMachine, store: Store, *, applies: bool
+def report(went: Sequence[MigrationResult], *, applies: bool) -> None:
+    """Say what came of each conversation, and how many there are."""
+    console.out(*map(_line, went))
+    console.note(_summary(went, applies=applies))
+
+
+async def migrated(
+    machine: AsyncMachine, store: Store, *, applies: bool, sha: str | None = None
 ) -> tuple[list[MigrationResult], Sequence[str]]:
+    """Carry open conversations over to a machine's definition; with `sha`, only those pinned to it.
+
+    Returns:
+        The results, and what is wrong with conversations that the store does not list.
+    """
     found = []
     query = ListQuery(limit=_PAGE, definition=machine.definition.name, ended=False)
     try:
         async for item in every_line(store, query):
+            if sha not in (None, item.definition_sha):
+                continue
             try:
                 change = await machine.migrate(listed_id(item.conversation_id), dry_run=not applies)
             except ConversationNotFound:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import click
 
 from llm_fsm._json import JsonDict
+from llm_fsm.cli.filters import label_option, metadata_of
 from llm_fsm.cli.options import command, db_option, json_option
 from llm_fsm.cli.stores import on_store, open_existing
 from llm_fsm.cli.terminal import console
@@ -120,21 +121,30 @@ def _day(moment: float) -> str:
     "--idle", default=24.0, show_default=True, type=click.FloatRange(min=0), metavar="HOURS",
     help="After so many hours of silence a conversation counts as dropped.",
 )  # fmt: skip
+@label_option
 @json_option
 def stats(
-    *, db: str | None, definition: str | None, since: datetime | None, idle: float, as_json: bool
+    *,
+    db: str | None,
+    definition: str | None,
+    since: datetime | None,
+    idle: float,
+    labels: Sequence[str],
+    as_json: bool,
 ) -> None:
     """Count turns, model calls, tokens and cost per state and per day; drop-outs, misses and
     refusals.
 
     A turn counts for the state that received its message. An open conversation without a turn for
-    --idle hours counts as dropped in its current state.
+    --idle hours counts as dropped in its current state. Of a release, --label arm=candidate counts
+    one arm.
     """
     store = open_existing(db)
     start = 0.0 if since is None else since.replace(tzinfo=UTC).timestamp()
     tally = ConversationTally()
     if store is not None:
-        on_store(store, _count(store, definition, tally, start, time.time() - idle * _HOUR))
+        query = ListQuery(limit=_PAGE, definition=definition, metadata=metadata_of(labels))
+        on_store(store, _count(store, query, tally, start, time.time() - idle * _HOUR))
     if as_json:
         console.json(_document(tally))
     elif tally.conversations:
@@ -144,9 +154,9 @@ def stats(
 
 
 async def _count(
-    store: Store, definition: str | None, tally: ConversationTally, since: float, before: float
+    store: Store, query: ListQuery, tally: ConversationTally, since: float, before: float
 ) -> None:
-    async for line in every_line(store, ListQuery(limit=_PAGE, definition=definition)):
+    async for line in every_line(store, query):
         records = [parse(text) for text in await store.records(line.conversation_id)]
         tally.take(line, records, since, before)
 

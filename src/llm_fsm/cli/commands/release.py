@@ -1,0 +1,198 @@
+"""`llm-fsm release`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli.commands.conversations.migrate import migrated, report
+from llm_fsm.cli.commands.conversations.replay import replay
+from llm_fsm.cli.exit_codes import Failure, failing
+from llm_fsm.cli.options import VERBOSE, command, db_option, example, json_option
+from llm_fsm.cli.stores import on_store, open_existing, open_store
+from llm_fsm.cli.terminal import console
+from llm_fsm.documents.diff import diff
+from llm_fsm.documents.files import beside
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.releases import LiveRelease
+from llm_fsm.errors import ConfigurationError
+from llm_fsm.releases.file import promoted, stable_file, taken_back
+from llm_fsm.stores.base import ListQuery, storable
+from llm_fsm.testing.scenarios.loader import ENDING, read_suite
+from llm_fsm.testing.scenarios.problems import SuiteError
+from llm_fsm.testing.scenarios.session import play_suite
+from llm_fsm.turn.compiled import CompiledMachine
+
+file_argument = click.argument("file", metavar="FILE")
+
+
+@click.group(
+    params=[VERBOSE], epilog=example("llm-fsm release check order.release.json --db sqlite:///b.db")
+)
+def release() -> None:
+    """Give a share of new conversations a candidate definition; watch, promote or take it back."""
+
+
+@command("llm-fsm release check order.release.json --db sqlite:///bots.db")
+@file_argument
+@click.option(
+    "--last", metavar="N", default=100, show_default=True, type=click.IntRange(min=0),
+    help="Play so many stored conversations again on the candidate.",
+)  # fmt: skip
+@db_option
+@click.pass_context
+def check(ctx: click.Context, *, file: str, last: int, db: str | None) -> None:
+    """Check both definitions of FILE, their tests and their differences.
+
+    Then the last stored conversations are played again on the candidate, and those that go another
+    way are shown. Exit code 1 when something is at fault.
+    """
+    live = _opened(file)
+    name = _checked(live).definition.name
+    store = open_existing(db)
+    if store is None or not last:
+        return
+    query = ListQuery(definition=storable(name), order="-updated", limit=last)
+    ids = [line.conversation_id for line in on_store(store, store.list(query))]
+    if ids:
+        newer = beside(file, live.release.candidate or "")
+        ctx.invoke(replay, file=newer, conversation_ids=ids, db=db)
+
+
+@command("llm-fsm release start order.release.json --share 0.1")
+@file_argument
+@click.option(
+    "--share", type=click.FloatRange(0, 1, min_open=True),
+    help="The part of new conversations, 0 to 1; without it that of FILE.",
+)  # fmt: skip
+def start(*, file: str, share: float | None) -> None:
+    """Begin a share of new conversations on the candidate, if nothing in FILE is at fault."""
+    live = _opened(file)
+    _checked(live)
+    wanted = share or live.release.share
+    if not wanted:
+        raise Failure(f"{file}: its share is 0; give --share, such as --share 0.1")
+    live.change(share=wanted, stopped=None)
+    console.note(f"{wanted:.0%} of new conversations begin on {live.release.candidate}")
+
+
+@command("llm-fsm release status order.release.json --db sqlite:///bots.db")
+@file_argument
+@json_option
+@db_option
+def status(*, file: str, as_json: bool, db: str | None) -> None:
+    """Show the figures of both arms, each with the interval that its guard judges by."""
+    live, store = _opened(file), open_store(db)
+    document = on_store(store, live.status(store, time.time()))
+    if as_json:
+        console.json(document)
+    else:
+        _show(document)
+
+
+@command("llm-fsm release promote order.release.json")
+@file_argument
+def promote(*, file: str) -> None:
+    """Make the candidate the stable definition. Running conversations stay as they are."""
+    live = _opened(file)
+    with failing(ConfigurationError):
+        live.change(**promoted(live.release))
+    console.note(f"new conversations begin on {live.release.stable}")
+
+
+@command("llm-fsm release back order.release.json --move --db sqlite:///bots.db")
+@file_argument
+@click.option(
+    "--move", is_flag=True, help="Move the candidate's open conversations to the stable definition."
+)
+@db_option
+def back(*, file: str, move: bool, db: str | None) -> None:
+    """Begin no new conversation on the candidate, also after it was promoted.
+
+    Running conversations stay as they are, or are moved with --move by the map of FILE.
+    """
+    live = _opened(file)
+    live.change(**taken_back(live.release))
+    console.note(f"new conversations begin on {live.release.stable}")
+    if move:
+        sha, store = _candidate(live).identity, open_store(db)
+        machine = AsyncMachine.from_file(
+            stable_file(file), model="offline", store=store, on_change=live.release.back_map()
+        )
+        went, _ = asyncio.run(migrated(machine, store, applies=True, sha=sha))
+        report(went, applies=True)
+
+
+def _opened(file: str) -> LiveRelease:
+    """Open a release file. Raises Failure, DefinitionError."""
+    with failing(ConfigurationError):
+        machine = AsyncMachine.from_file(stable_file(file), model="offline", store="memory")
+        return LiveRelease(file, machine._compile)
+
+
+def _candidate(live: LiveRelease) -> CompiledMachine:
+    with failing(ConfigurationError):
+        if live.fault is not None:
+            raise live.fault
+    if live.candidate is None:
+        raise Failure(f"{live.path}: it has no candidate: name its file as candidate")
+    return live.candidate
+
+
+def _checked(live: LiveRelease) -> CompiledMachine:
+    """Return the candidate. Raises Failure if it, a test or a difference is at fault."""
+    candidate = _candidate(live)
+    with failing(SuiteError, code=exits.AT_FAULT):
+        faults = [*_changes(live, candidate), *_tests(live)]
+    for fault in faults:
+        console.error(fault)
+    if faults:
+        raise Failure(f"{live.path}: the candidate is not ready", exits.AT_FAULT)
+    return candidate
+
+
+def _changes(live: LiveRelease, candidate: CompiledMachine) -> Iterator[str]:
+    """Yield the changes that need a map, if there is none."""
+    for change in diff(live.stable.definition, candidate.definition):
+        if change.impact != "safe" and not live.release.map:
+            yield f"{change.message}: write a map into the release, see `llm-fsm diff`"
+
+
+def _tests(live: LiveRelease) -> Iterator[str]:
+    """Yield the tests of both definitions that fail."""
+    folder = Path(live.path).parent
+    names = {live.release.stable, live.release.candidate}
+    for path in sorted(folder.glob(f"*{ENDING}")):
+        tested = read_suite(path).definition_file
+        if tested is not None and Path(tested).name in names:
+            for result in play_suite(path):
+                if not result.passed:
+                    yield f"{path}: {result.name} fails; run llm-fsm test {path}"
+
+
+def _show(document: JsonDict) -> None:
+    console.out(f"share {document['share']:g} {document['stopped']}".rstrip())
+    counts = ("conversations", "settled", "errors")
+    arms = [
+        [arm, *(str(found[name]) for name in counts)] for arm, found in document["arms"].items()
+    ]
+    console.table(arms, ("arm", *counts), right=range(1, 4))
+    parts = ("stable", "candidate", "worse_by")
+    shares = [
+        [line["figure"], *(_interval(line[part]) for part in parts)] for line in document["figures"]
+    ]
+    console.table(shares, ("share", *parts), right=range(1, 4))
+
+
+def _interval(part: JsonMap) -> str:
+    return "{value:.3f} ({low:.3f} to {high:.3f})".format_map(part)
+
+
+for _command in (check, start, status, promote, back):
+    release.add_command(_command)
