@@ -16,10 +16,13 @@ _TAG = re.compile(
     r"\{#.*?#\}|\{\{(?P<shown>.*?)\}\}|\{%[-+]?\s*(?P<word>\w+)(?P<block>.*?)%\}", re.DOTALL
 )
 _RAW = re.compile(r"\{%[-+]?\s*raw\s*[-+]?%\}.*?\{%[-+]?\s*endraw\s*[-+]?%\}", re.DOTALL)
-_TOKEN = re.compile(
-    r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[A-Za-z_]\w*|\d[\w.]*|==|!=|<=|>=|[^\s\w]""", re.DOTALL
-)
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_TOKEN = re.compile(
+    r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[A-Za-z_]\w*(?:\s*\.\s*[A-Za-z_]\w*)*"""
+    r"|\d[\w.]*|==|!=|<=|>=|[^\s\w]",
+    re.DOTALL,
+)
+"""A text, a name with its dots, a number, or an operator."""
 _KEYWORDS = frozenset(
     {
         "and",
@@ -141,32 +144,20 @@ def _names(expression: str) -> list[tuple[str, bool, int]]:
     an expression.
     """
     matches = list(_TOKEN.finditer(expression))
-    tokens = [match[0] for match in matches]
+    tokens = ["", "", *("".join(match[0].split()) for match in matches), ""]
     found: list[tuple[str, bool, int]] = []
-    at = 0
-    while at < len(tokens):
-        token, before = tokens[at], tokens[at - 1] if at else ""
-        at += 1
-        if not _WORD.fullmatch(token):
+    for number, match in enumerate(matches):
+        earlier, before, token, after = tokens[number : number + 4]
+        if not _WORD.match(token):
             continue
-        if before in ("|", "is") or (before == "not" and at > 2 and tokens[at - 3] == "is"):
+        if before in ("|", "is") or (earlier, before) == ("is", "not"):
             if token in ("default", "d", "defined", "none") and found:
                 found[-1] = (found[-1][0], True, found[-1][2])
             continue
-        if token in _KEYWORDS or before == ".":
+        if root_of(token) in _KEYWORDS or before == ".":
             continue
-        name = [token]
-        start = matches[at - 1].start()
-        while at + 1 < len(tokens) and tokens[at] == "." and _WORD.fullmatch(tokens[at + 1]):
-            name.append(tokens[at + 1])
-            at += 2
-        after = tokens[at] if at < len(tokens) else ""
-        if after == "(":
-            name.pop()
-        if after == "=" or not name:
-            continue
-        found.append((".".join(name), after == "or", start))
-    tested = tokens[tokens.index("if") :] if "if" in tokens else []
-    for number, (dotted, guarded, start) in enumerate(found):
-        found[number] = (dotted, guarded or root_of(dotted) in tested, start)
-    return found
+        name = token.rpartition(".")[0] if after == "(" else token
+        if after != "=" and name:
+            found.append((name, after == "or", match.start()))
+    tested = ".".join(tokens[tokens.index("if") :]).split(".") if "if" in tokens else []
+    return [(name, guarded or root_of(name) in tested, at) for name, guarded, at in found]
