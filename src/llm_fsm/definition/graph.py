@@ -6,7 +6,7 @@ count. Orders are those of the mapping, so results are the same each time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 Node = TypeVar("Node", bound=Hashable)
@@ -76,48 +76,51 @@ def shortest_round(graph: Graph, node: str) -> tuple[str, ...]:
     return (*path_in(tree, last), node)
 
 
-def components(graph: Graph) -> list[tuple[str, ...]]:
-    """Return the strongly connected components, each in order of discovery (Tarjan 1972, without
-    recursion).
+def depth_first(graph: Graph, roots: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    """Walk through a graph depth first, without recursion.
+
+    Args:
+        graph: The graph.
+        roots: The nodes to begin at, one after the other.
+
+    Yields:
+        Each node that the roots reach twice: with True when it is entered, with False when it is
+        left.
     """
-    index: dict[str, int] = {}
-    low = {}
-    stack = []
-    on_stack = set()
-    found = []
-    for root in graph:
-        if root in index:
+    seen = set()
+    work = [("", iter(roots))]
+    while work:
+        node, targets = work[-1]
+        target = next((one for one in targets if one not in seen), None)
+        if target is not None:
+            seen.add(target)
+            yield target, True
+            work.append((target, iter(graph.get(target, ()))))
             continue
-        work = [(root, iter(graph.get(root, ())))]
-        index[root] = low[root] = len(index)
-        stack.append(root)
-        on_stack.add(root)
-        while work:
-            node, targets = work[-1]
-            least = low[node]
-            for target in targets:
-                place = index.get(target)
-                if place is None:
-                    index[target] = low[target] = len(index)
-                    stack.append(target)
-                    on_stack.add(target)
-                    work.append((target, iter(graph.get(target, ()))))
-                    break
-                if place < least and target in on_stack:
-                    least = place
-            low[node] = least
-            if work[-1][0] != node:
-                continue
-            work.pop()
-            if work:
-                low[work[-1][0]] = min(low[work[-1][0]], low[node])
-            if low[node] == index[node]:
-                members = [stack.pop()]
-                while members[-1] != node:
-                    members.append(stack.pop())
-                on_stack.difference_update(members)
-                found.append(tuple(sorted(members, key=index.__getitem__)))
-    return found
+        work.pop()
+        if work:
+            yield node, False
+
+
+def components(graph: Graph) -> list[tuple[str, ...]]:
+    """Return the strongly connected components, each in order of discovery (Sharir 1981)."""
+    index: dict[str, int] = {}
+    left = []
+    for node, is_entered in depth_first(graph, graph):
+        if is_entered:
+            index[node] = len(index)
+        else:
+            left.append(node)
+    before = reversed_graph(graph)
+    found = []
+    while left:
+        members = explored([left[-1]], lambda node: [one for one in before[node] if one in index])
+        found.append(tuple(sorted(members, key=index.__getitem__)))
+        for node in members:
+            del index[node]
+        while left and left[-1] not in index:
+            left.pop()
+    return found[::-1]
 
 
 def gathered(graph: Graph, given: Mapping[str, int], *, own: bool) -> dict[str, int]:

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from rich.cells import cell_len, set_cell_size
 
+from llm_fsm.definition.graph import depth_first
 from llm_fsm.documents.draw.extract import EVERYWHERE, UNKNOWN, DrawnState, Edge, Picture
 
 _MIN_WIDTH = 24
@@ -75,29 +76,19 @@ def _ordered(picture: Picture) -> list[str]:
     """Return states in reverse order of leaving them in a depth-first walk, so that most moves lead
     downwards.
     """
-    below = picture.targets()
+    below = {name: targets[::-1] for name, targets in picture.targets().items()}
     starts = [] if picture.initial is None else [picture.initial]
-    left: list[str] = []
-    seen = set()
-    groups: list[str] = []
-    for root in dict.fromkeys((*starts, *below)):
-        if root in seen:
-            continue
-        left.clear()
-        seen.add(root)
-        stack = [(root, iter(reversed(below[root])))]
-        while stack:
-            name, targets = stack[-1]
-            for target in targets:
-                if target not in seen:
-                    seen.add(target)
-                    stack.append((target, iter(reversed(below[target]))))
-                    break
-            else:
-                left.append(name)
-                stack.pop()
-        groups += reversed(left)
-    return groups
+    order = []
+    left = []
+    depth = 0
+    for name, is_entered in depth_first(below, (*starts, *below)):
+        depth += 1 if is_entered else -1
+        if not is_entered:
+            left.append(name)
+        if not depth:
+            order += left[::-1]
+            left.clear()
+    return order
 
 
 def _straight(order: Sequence[str], moves: Mapping[str, Sequence[Edge]]) -> dict[str, Edge]:
