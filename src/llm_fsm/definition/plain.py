@@ -33,20 +33,20 @@ class _Plain(NamedTuple):
     path: list[str | int]
 
     def of(self, value: object) -> Any:
-        if value is None or isinstance(value, bool):
-            return value
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, int | float):
-            return self.number(value)
-        if len(self.path) > MAX_DEPTH:
-            raise self.fault(
-                "too-deep", f"lists and objects are nested deeper than {MAX_DEPTH} levels"
-            )
-        if isinstance(value, Mapping):
-            return {self.key(name): self.at(name, item) for name, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [self.at(index, item) for index, item in enumerate(value)]
+        match value:
+            case None | bool():
+                return value
+            case str():
+                return self.text(value)
+            case int() | float():
+                return self.number(value)
+            case _ if len(self.path) > MAX_DEPTH:
+                words = f"lists and objects are nested deeper than {MAX_DEPTH} levels"
+                raise self.fault("too-deep", words)
+            case Mapping():
+                return {self.key(name): self.at(name, item) for name, item in value.items()}
+            case list() | tuple():
+                return [self.at(index, item) for index, item in enumerate(value)]
         raise self.fault("not-json", f"a value of type {type(value).__name__} has no place in JSON")
 
     def at(self, name: str | int, item: object) -> Any:

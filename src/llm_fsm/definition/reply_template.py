@@ -158,15 +158,18 @@ def _number(value: Any) -> int | float:
 
 
 def _described(value: Any) -> str:
-    if value is None or isinstance(value, Undefined):
-        return "nothing"
-    if isinstance(value, bool):
-        return "true or false"
-    if isinstance(value, int | float):
-        return f"the number {value}"
-    if isinstance(value, str):
-        return f'the text "{value[:40]}"'
-    return "an object" if isinstance(value, dict) else "a list"
+    match value:
+        case None | Undefined():
+            return "nothing"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return f"the number {value}"
+        case str():
+            return f'the text "{value[:40]}"'
+        case dict():
+            return "an object"
+    return "a list"
 
 
 def _part(value: Any, attribute: str | None) -> Any:

@@ -92,18 +92,18 @@ def describe(value: object) -> str:
     """Return a JSON value in a few words: `the text "high"`, `the number 3`, `a list`, `an object`,
     `null`.
     """
-    if value is None or isinstance(value, bool):
-        return json.dumps(value)
-    if isinstance(value, str):
-        cut = value if len(value) <= _SHOWN_CHARS else value[:_SHOWN_CHARS] + "…"
-        return "the text " + json.dumps(cut, ensure_ascii=False)
-    if isinstance(value, int | float):
-        digits = str(value)
-        return (
-            f"the number {digits if len(digits) <= _SHOWN_DIGITS else digits[:_SHOWN_DIGITS] + '…'}"
-        )
-    if isinstance(value, list):
-        return "a list" if value else "an empty list"
+    match value:
+        case None | bool():
+            return json.dumps(value)
+        case str():
+            cut = value if len(value) <= _SHOWN_CHARS else value[:_SHOWN_CHARS] + "…"
+            return "the text " + json.dumps(cut, ensure_ascii=False)
+        case int() | float():
+            digits = str(value)
+            shown = digits if len(digits) <= _SHOWN_DIGITS else digits[:_SHOWN_DIGITS] + "…"
+            return f"the number {shown}"
+        case list():
+            return "a list" if value else "an empty list"
     return "an object" if value else "an empty object"
 
 

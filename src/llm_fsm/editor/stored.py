@@ -99,15 +99,16 @@ def _count(records: Iterable[TurnRecord], flows: defaultdict[str, models.FlowFig
     for record in records:
         heard = state
         for event in record.events:
-            if isinstance(event, ev.FlowPushed) and event.kind == "subflow":
-                depth += 1
-            elif isinstance(event, ev.FlowReturned):
-                depth = max(0, depth - 1)
-            elif depth == 0 and isinstance(event, ev.Started | ev.Restarted | ev.StateEntered):
-                state = event.state
-                flows["/states" + step(state)].visits += 1
-                if isinstance(event, ev.StateEntered) and event.transition:
-                    flows[event.transition].visits += 1
+            match event:
+                case ev.FlowPushed(kind="subflow"):
+                    depth += 1
+                case ev.FlowReturned():
+                    depth = max(0, depth - 1)
+                case ev.Started() | ev.Restarted() | ev.StateEntered() if depth == 0:
+                    state = event.state
+                    flows["/states" + step(state)].visits += 1
+                    if isinstance(event, ev.StateEntered) and event.transition:
+                        flows[event.transition].visits += 1
         place = heard or state
         if place and record.kind not in _COSTLESS:
             _spend(flows["/states" + step(place)], record)

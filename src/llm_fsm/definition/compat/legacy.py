@@ -277,12 +277,15 @@ def _said(item: Any) -> Any:
 
 def _dialogue(state: JsonDict, pointer: str, ledger: Ledger) -> None:
     dialogue = state.get("example_dialogue")
-    if isinstance(dialogue, str):
-        dialogue = [line for line in dialogue.splitlines() if line.strip()]
-    elif isinstance(dialogue, dict):
-        dialogue = [{role: text} for role, text in dialogue.items()]
-    if not isinstance(dialogue, list):
-        return
+    match dialogue:
+        case str():
+            dialogue = [line for line in dialogue.splitlines() if line.strip()]
+        case dict():
+            dialogue = [{role: text} for role, text in dialogue.items()]
+        case list():
+            pass
+        case _:
+            return
     messages = [_said(item) for item in dialogue]
     if messages != state["example_dialogue"]:
         state["example_dialogue"] = messages
@@ -294,20 +297,19 @@ def _dialogue(state: JsonDict, pointer: str, ledger: Ledger) -> None:
 def _transitions(owner: JsonDict, key: str, pointer: str, ledger: Ledger) -> None:
     value = owner.get(key)
     place = pointer + step(key)
-    if isinstance(value, str) or (
-        isinstance(value, dict) and isinstance(value.get("target_state"), str)
-    ):
-        if isinstance(value, dict):
-            ledger.note(
-                "older-form",
-                "an object in place of a list is read as the one transition in it",
-                place,
-            )
-        value = [value]
-        ledger.moved(place + "/0", place)
-    if not isinstance(value, list):
-        return
-    owner[key] = [_transition(item, f"{place}/{index}", ledger) for index, item in enumerate(value)]
+    match value:
+        case list():
+            pass
+        case str() | {"target_state": str()}:
+            if isinstance(value, dict):
+                what = "an object in place of a list is read as the one transition in it"
+                ledger.note("older-form", what, place)
+            ledger.moved(place + "/0", place)
+        case _:
+            return
+    owner[key] = [
+        _transition(item, f"{place}/{index}", ledger) for index, item in enumerate(as_list(value))
+    ]
 
 
 def _transition(value: Any, pointer: str, ledger: Ledger) -> Any:

@@ -256,13 +256,14 @@ class _Work(NamedTuple):
         if depth > _DEEPEST:
             return _MOST_WORK + 1
         found = 1
-        for word, inner in schema.items():
-            if word == "$ref" and isinstance(inner, str):
-                found += self._referred(inner, depth + 1)
-            elif word == "properties" and isinstance(inner, dict):
-                found += max((self.of(item, depth + 1) for item in inner.values()), default=0)
-            elif word not in _NOT_APPLIED:
-                found += self.of(inner, depth + 1)
+        for item in schema.items():
+            match item:
+                case "$ref", str(reference):
+                    found += self._referred(reference, depth + 1)
+                case "properties", dict(members):
+                    found += max((self.of(one, depth + 1) for one in members.values()), default=0)
+                case word, inner if word not in _NOT_APPLIED:
+                    found += self.of(inner, depth + 1)
         return found
 
     def _referred(self, reference: str, depth: int) -> int:

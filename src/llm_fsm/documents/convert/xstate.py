@@ -179,15 +179,14 @@ class _XStateReader:
         target = place.value.get("initial")
         if isinstance(target, dict):
             target = target.get("target")
-        if isinstance(target, list):
-            target = target[0] if target else None
+        target = next(iter(as_list(target)), None)
         if target is None:
             return None
         found = None
         if isinstance(target, str):
             found = self.inside(place.name, target.removeprefix("."))
-        if found is None and isinstance(target, str) and target.startswith("#"):
-            found = self.by_id(target)
+            if found is None and target.startswith("#"):
+                found = self.by_id(target)
         if found is None:
             what = f"the initial state of {_shown(place.name)} is not among its states"
             self.lost(what, place.pointer + "/initial")

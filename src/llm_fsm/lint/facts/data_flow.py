@@ -9,7 +9,7 @@ are not considered.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -465,12 +465,17 @@ def _split(text: str) -> list[str]:
 
 
 def _strings(value: Any, depth: int = 0) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-        yield from placeholders(value)
-    elif isinstance(value, dict | list) and depth < 64:
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _strings(item, depth + 1)
+    inner: Iterable[Any] = ()
+    match value:
+        case str():
+            yield value
+            yield from placeholders(value)
+        case dict():
+            inner = value.values()
+        case list():
+            inner = value
+    for item in inner if depth < 64 else ():
+        yield from _strings(item, depth + 1)
 
 
 @once

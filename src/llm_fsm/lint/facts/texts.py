@@ -72,16 +72,19 @@ def as_written(document: Document) -> str:
 
 
 def _texts_in(value: Any, pointer: str, depth: int) -> Iterator[PlacedText]:
-    if isinstance(value, str):
-        yield PlacedText(pointer, value, False)
-    elif isinstance(value, dict) and depth < _DEPTH:
-        for key, item in value.items():
-            place = pointer + step(key)
-            yield PlacedText(place, key, True)
-            yield from _texts_in(item, place, depth + 1)
-    elif isinstance(value, list) and depth < _DEPTH:
-        for index, item in enumerate(value):
-            yield from _texts_in(item, f"{pointer}/{index}", depth + 1)
+    match value:
+        case str():
+            yield PlacedText(pointer, value, False)
+        case _ if depth == _DEPTH:
+            return
+        case dict():
+            for key, item in value.items():
+                place = pointer + step(key)
+                yield PlacedText(place, key, True)
+                yield from _texts_in(item, place, depth + 1)
+        case list():
+            for index, item in enumerate(value):
+                yield from _texts_in(item, f"{pointer}/{index}", depth + 1)
 
 
 def replies(document: Document) -> Iterator[tuple[str, str]]:

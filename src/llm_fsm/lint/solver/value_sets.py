@@ -35,14 +35,15 @@ _EVERY_TEXT: Ranges = ((("", 0), None),)
 
 def _kind_name(value: Any) -> str | None:
     """Return the kind of a value that counts only by its kind; None for a number or a text."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):
-        return "object"
-    if isinstance(value, list):
-        return "list" if value else "empty"
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case dict():
+            return "object"
+        case list():
+            return "list" if value else "empty"
     return None
 
 

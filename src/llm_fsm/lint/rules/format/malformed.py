@@ -115,19 +115,15 @@ def _plain_shape(pointer: str, value: object) -> tuple[str, str] | None:
     parent, _, word = pointer.rpartition("/")
     shown = as_json(value, 80)
     if parent.endswith("/properties") or word in ("items", "additionalProperties"):
-        if isinstance(value, str):
-            named = nearest(value, _TYPES) or "string"
-            return (
-                f"not a JSON Schema: {shown} is in the place of a schema",
-                f'write {{"type": "{named}"}}',
-            )
-        if isinstance(value, list):
-            return (
-                f"not a JSON Schema: {shown} is in the place of a schema",
-                f'write {{"enum": {shown}}}',
-            )
-        if value is None:
-            return "not a JSON Schema: null is in the place of a schema", 'write {"type": "string"}'
+        message = f"not a JSON Schema: {shown} is in the place of a schema"
+        match value:
+            case str():
+                named = nearest(value, _TYPES) or "string"
+                return message, f'write {{"type": "{named}"}}'
+            case list():
+                return message, f'write {{"enum": {shown}}}'
+            case None:
+                return message, 'write {"type": "string"}'
     if word == "required" and isinstance(value, bool):
         message = 'not a JSON Schema: "required" is a list of member names'
         return message, 'take it out; a state lists what it collects under "required_context_keys"'
