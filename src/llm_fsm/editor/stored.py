@@ -29,7 +29,7 @@ async def stored_page(store: Store, words: str, after: str | None) -> models.Sto
     Returns:
         The page. It may be short, and have a `next`, if many conversations do not match.
     """
-    found: list[models.StoredRow] = []
+    found = []
     for _ in range(MOST_PAGES):
         query = ListQuery(limit=PAGE, order="-updated")
         if after is not None:

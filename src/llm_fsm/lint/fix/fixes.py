@@ -126,7 +126,7 @@ def _candidates(
     text: str, findings: list[Finding], refused: set[tuple[str, str]]
 ) -> Iterator[_FixStep]:
     """Yield possible changes."""
-    draft: _Draft | None = None
+    draft = None
     for found in findings:
         mender = _MENDERS.get(found.name)
         if mender is None or found.line is None or (found.name, found.pointer) in refused:

@@ -42,7 +42,7 @@ def _constant_parts(condition: Placed, document: Document) -> Iterator[tuple[str
     if operation(logic) is None or not _reads(logic):
         yield pointer, logic
         return
-    outer: str | None = None
+    outer = None
     for place, rule, operator, _, _ in parts(document)[pointer]:
         if operator not in _DECIDING or (outer is not None and place.startswith(outer)):
             continue
