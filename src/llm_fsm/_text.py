@@ -1,7 +1,8 @@
-"""Small helpers for text: web addresses, shortening, suggestions, escaping and token estimates."""
+"""Small helpers for text: web addresses, shortening, suggestions, hashes, escaping and token estimates."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Container, Iterable
 from difflib import SequenceMatcher
@@ -20,6 +21,11 @@ INTERRUPTED = "… [interrupted]"
 def cut(text: str, chars: int) -> str:
     """Return the first `chars` characters of a text, with a mark if the rest is cut."""
     return text if len(text) <= chars else text[:chars] + TRUNCATED
+
+
+def sha256_of(text: str) -> str:
+    """Return the SHA-256 of a text in UTF-8, in hexadecimal. Halves of surrogate pairs count, too."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def listed(names: Iterable[str], limit: int = 8) -> str:

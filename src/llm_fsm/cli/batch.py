@@ -18,6 +18,7 @@ from typing import IO, Any
 from msgspec.structs import asdict
 
 from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._text import sha256_of
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import run_report as report
 from llm_fsm.cli.output import is_special, write_output
@@ -224,7 +225,7 @@ def name_of(files: BatchFiles, data: bytes, definition: Definition, context: Jso
     parts = [hashlib.sha256(data).hexdigest(), definition.sha256]
     if context:
         parts.append(json.dumps(context, sort_keys=True))
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    return sha256_of("\n".join(parts))[:16]
 
 
 def data_of(files: BatchFiles) -> bytes:

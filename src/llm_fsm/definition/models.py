@@ -7,7 +7,6 @@ ready to run. Every model is frozen. Unknown keys are kept out here and reported
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from functools import cached_property
@@ -17,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticCustomError
 
 from llm_fsm._json import JsonMap, Schemas, object_at, texts_at
+from llm_fsm._text import sha256_of
 from llm_fsm.conditions.compiler import CompiledRule, compile_rule
 from llm_fsm.definition.marks import MarkedModel, NamedKey, NamedRule, NamedState, WrittenAs
 from llm_fsm.definition.names import (
@@ -467,7 +467,7 @@ class Definition(_Model):
     @cached_property
     def sha256(self) -> str:
         """Its identity: SHA-256 of its canonical JSON."""
-        return hashlib.sha256(self.canonical.encode()).hexdigest()
+        return sha256_of(self.canonical)
 
     @cached_property
     def key_schemas(self) -> Schemas:

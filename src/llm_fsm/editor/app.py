@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -14,6 +13,7 @@ from starlette.responses import Response
 
 from llm_fsm import __version__
 from llm_fsm._json import JsonDict
+from llm_fsm._text import sha256_of
 from llm_fsm.editor import models
 from llm_fsm.editor.routes import figures, files, pages, talks, texts
 from llm_fsm.editor.studio import Studio
@@ -75,7 +75,7 @@ def create_studio(studio: Studio, *, token: str) -> FastAPI:
     _add_models(app)
     app.add_middleware(Compressed, minimum_size=1_000)
     app.add_middleware(HttpRules, routes=app.router.routes, foreign=CHANNELS)
-    digest = hashlib.sha256(token.encode()).hexdigest()
+    digest = sha256_of(token)
     known = Tokens([Token(name="studio", sha256=digest, rights=ALL_RIGHTS, own=False)])
     app.add_middleware(
         RequestGuard, limits=LIMITS, tokens=known, hosts=(), origins=(), enter=_admit

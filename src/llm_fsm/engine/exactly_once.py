@@ -8,13 +8,13 @@ new call.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from msgspec.structs import replace
 
 from llm_fsm._json import JsonMap, plain, read
+from llm_fsm._text import sha256_of
 from llm_fsm.turn.effects import PlannedCall, ToolResult, ToolResults
 
 _LOG = "the log of a function cannot be read: result"
@@ -25,7 +25,7 @@ def fingerprint(call: PlannedCall) -> str:
     """Hash the tool and the arguments of a call. Calls with the same hash are equal from
     outside."""
     text = json.dumps([call.name, call.arguments], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return sha256_of(text)[:32]
 
 
 class ExactlyOnce:

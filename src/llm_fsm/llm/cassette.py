@@ -19,7 +19,6 @@ but it has the messages of users.
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import re
@@ -31,6 +30,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, ValidationError, convert, to_builtins
 
+from llm_fsm._text import sha256_of
 from llm_fsm.documents.files import read_replies
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import LLM, in_pieces
@@ -75,7 +75,7 @@ def fingerprint(request: LLMRequest) -> str:
         for message in request.messages
     ]
     text = json.dumps(messages, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return sha256_of(text)
 
 
 def read_cassette(path: str | Path) -> list[RecordedReply]:

@@ -9,7 +9,6 @@ Undelivered events and a turn under way are not exported. A text of format 1 has
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +18,7 @@ from itertools import chain
 from msgspec import structs
 
 from llm_fsm._json import JsonDict, JsonMap, without
+from llm_fsm._text import sha256_of
 from llm_fsm.definition.subflows import read_document, secret_keys
 from llm_fsm.definition.validation import describe
 from llm_fsm.errors import ConversationNotFound, StoreError, UnreadableError
@@ -97,7 +97,7 @@ async def export(store: Store, conversation_id: str, *, with_secrets: bool = Tru
 
 def _checksum(document: JsonMap) -> str:
     rest = without(document, {"checksum"})
-    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+    return sha256_of(json.dumps(rest, sort_keys=True))
 
 
 async def _secret_keys(
@@ -185,7 +185,7 @@ async def import_conversation(store: Store, text: str, conversation_id: str | No
     if not records:
         raise ValueError("this is no exported conversation: it has no records")
     definition = None if pinned is None else json.dumps(pinned, separators=(",", ":"))
-    if definition is not None and hashlib.sha256(definition.encode()).hexdigest() != pin:
+    if definition is not None and sha256_of(definition) != pin:
         raise ValueError(
             "this is no exported conversation: its definition is not the one that it is pinned to"
         )

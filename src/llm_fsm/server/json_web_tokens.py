@@ -7,7 +7,6 @@ key is never taken as a secret, because its algorithms are others.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import logging
 import re
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 import jwt
 
 from llm_fsm._json import JsonMap, member
+from llm_fsm._text import sha256_of
 from llm_fsm.documents.watched_file import WatchedFile
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.server.tokens import ALL_RIGHTS, DEFAULT_RIGHTS, Caller, Right, caller_with
@@ -207,7 +207,7 @@ def _public_name(name: str) -> str:
     """Return the name of a caller. It never equals that of a token in the file, which has no colon."""
     if _READABLE.fullmatch(name):
         return f"jwt:{name}"
-    return f"jwt:sha256:{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+    return f"jwt:sha256:{sha256_of(name)[:32]}"
 
 
 def _key_set(content: bytes) -> Sequence[_Key]:

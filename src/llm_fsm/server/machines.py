@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 import uuid
 from collections import OrderedDict
@@ -10,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from llm_fsm import AsyncConversation, AsyncMachine
+from llm_fsm._text import sha256_of
 from llm_fsm.definition.subflows import read_document
 from llm_fsm.engine.outbox.sinks import Sink
 from llm_fsm.errors import ConfigurationError, ConversationNotFound
@@ -226,4 +226,4 @@ def new_id(caller: Caller, kind: str, key: str | None) -> str:
         return uuid.uuid4().hex
     if is_shared(caller) and not is_random(key):
         return uuid.uuid4().hex
-    return hashlib.sha256(f"{kind}\0{caller.name}\0{key}".encode()).hexdigest()[:32]
+    return sha256_of(f"{kind}\0{caller.name}\0{key}")[:32]

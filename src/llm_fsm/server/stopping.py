@@ -7,7 +7,6 @@ the conversation. Each process looks for notes about the turns that run in it.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import time
 from collections.abc import AsyncGenerator, Callable
@@ -16,6 +15,7 @@ from itertools import chain
 from typing import Any
 
 from llm_fsm import ConversationConflict, StoreError
+from llm_fsm._text import sha256_of
 from llm_fsm.engine.journal import mark_failed
 from llm_fsm.server.problems import Problem
 from llm_fsm.stores.base import Store
@@ -29,7 +29,7 @@ _TRY_SECONDS = 0.1
 
 def _note(stored: str) -> str:
     """Return the name of the journal that holds notes about the turns of a conversation."""
-    return f"stop {hashlib.sha256(stored.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return f"stop {sha256_of(stored)}"
 
 
 def stopped() -> Problem:

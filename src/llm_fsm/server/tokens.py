@@ -21,6 +21,7 @@ from typing import Literal, Protocol, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from llm_fsm._text import sha256_of
 from llm_fsm.documents.watched_file import WatchedFile
 from llm_fsm.errors import ConfigurationError, os_reason
 
@@ -282,7 +283,7 @@ def add_token(
     try:
         token = Token(
             name=name,
-            sha256=hashlib.sha256(made.encode()).hexdigest(),
+            sha256=sha256_of(made),
             rights=None if rights is None else frozenset(rights),
             definitions=frozenset(definitions) or None,
             own=own,

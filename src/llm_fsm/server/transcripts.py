@@ -13,7 +13,6 @@ the caller forks one of them.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import secrets
 import time
@@ -24,6 +23,7 @@ from typing import Any, NamedTuple
 
 from llm_fsm import AsyncMachine, ConversationNotFound, Turn
 from llm_fsm import events as ev
+from llm_fsm._text import sha256_of
 from llm_fsm.errors import StoreError
 from llm_fsm.languages import certain_sentence
 from llm_fsm.server import transcript_index as index
@@ -186,7 +186,7 @@ def _said_by(event: ev.UserSaid | ev.Answered) -> Said:
 
 
 def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, separators=(",", ":")).encode()).hexdigest()
+    return sha256_of(json.dumps(value, separators=(",", ":")))
 
 
 def _next(mark: str, said: Said) -> str:

@@ -9,13 +9,13 @@ whole, stay in the session.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from llm_fsm._json import JsonMap, step, text_of
+from llm_fsm._text import sha256_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.session import Frame, Reference, Session
 
@@ -90,7 +90,7 @@ def with_large(session: Session, values: JsonMap) -> Session:
 
 def digest(text: str) -> str:
     """Return the SHA-256 of a value's JSON text."""
-    return hashlib.sha256(text.encode()).hexdigest()
+    return sha256_of(text)
 
 
 def _values_of(records: Mapping[int, Sequence[ev.Event]]) -> Iterator[tuple[str, Reference]]:

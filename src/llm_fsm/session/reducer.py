@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
@@ -11,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from llm_fsm._json import JsonDict, JsonMap, in_unicode
-from llm_fsm._text import CLAIMED, cut
+from llm_fsm._text import CLAIMED, cut, sha256_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.session import (
@@ -273,7 +272,7 @@ def _agreed(session: Session, event: ev.Agreed) -> Session:
         flow=session.flow,
         by=event.by,
         words=event.words,
-        id=hashlib.sha256(named.encode()).hexdigest(),
+        id=sha256_of(named),
     )
     # Bounded, because a run without an end would make the session grow.
     agreed = (*earlier, agreement)[-_KEPT_AGREEMENTS:]

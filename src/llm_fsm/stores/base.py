@@ -29,7 +29,6 @@ the file or server.
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 import json
 import re
@@ -49,6 +48,7 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
 from llm_fsm._json import member
+from llm_fsm._text import sha256_of
 from llm_fsm.errors import ConversationConflict, UnreadableError
 
 END_HANDLERS = "llm_fsm:end_conversation"
@@ -1062,7 +1062,7 @@ async def kept_definition(store: Store, sha: str | None) -> str | None:
     if sha is None:
         return None
     text = await store.definition(sha)
-    if text is not None and hashlib.sha256(text.encode()).hexdigest() != sha:
+    if text is not None and sha256_of(text) != sha:
         raise UnreadableError(
             f"the definition {sha[:12]} in the store is damaged: its conversations were begun with another text. "
             "Restore the store from a backup"

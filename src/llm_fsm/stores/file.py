@@ -21,7 +21,6 @@ SHA-256 of its id:
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -34,6 +33,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from llm_fsm._text import sha256_of
 from llm_fsm.errors import StoreError, UnreadableError
 from llm_fsm.stores.base import (
     WAITING,
@@ -531,7 +531,7 @@ def _head_of(commit: Commit, before: _Head | None, size: int) -> _Head:
 
 
 def _hash(name: str) -> str:
-    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256_of(name)
 
 
 def _document(path: Path, kind: type[T]) -> T | None:

@@ -7,7 +7,6 @@ A state with `confirms` reads values back, and a transition with `agrees` is the
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import unicodedata
@@ -18,6 +17,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._text import sha256_of
 from llm_fsm.definition.reply_template import WordingError
 from llm_fsm.languages import QUESTION_MARKS, every_language, language_of
 from llm_fsm.session import events as ev
@@ -314,7 +314,7 @@ def permit(
     bound = {*voucher.keys, *given}
     unmet = unmet or _unkept(turn, {key: agreements[key] for key in bound & agreements.keys()})
     # The same for every attempt, in forks, and in other versions of the definition.
-    key = hashlib.sha256(f"{voucher.id}/{act}".encode()).hexdigest()[:32]
+    key = sha256_of(f"{voucher.id}/{act}")[:32]
     return Permit(key, unmet)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 
 from llm_fsm._json import JsonDict, JsonMap, Schemas, step
-from llm_fsm._text import estimate
+from llm_fsm._text import estimate, sha256_of
 from llm_fsm.conditions.compiler import CompiledRule, ConditionError, compile_rule
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.definition.models import (
@@ -343,7 +342,7 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
         **whole,
         flows={name: replace(machine, **whole) for name, machine in called.items()},
         document=document,
-        identity=hashlib.sha256(document.encode()).hexdigest(),
+        identity=sha256_of(document),
     )
 
 

@@ -7,7 +7,6 @@ it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from typing import Any
 from msgspec import structs
 
 from llm_fsm._json import JsonDict, JsonMap
-from llm_fsm._text import nearest
+from llm_fsm._text import nearest, sha256_of
 from llm_fsm.definition.models import ToolRef
 from llm_fsm.session.messages import ToolCall, ToolSpec
 from llm_fsm.turn.effects import PlannedCall
@@ -206,4 +205,4 @@ def call_key(space: str, time: float, number: int, call: ToolCall) -> str:
         call: The call.
     """
     text = json.dumps([space, time, number, call.name, call.arguments])
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return sha256_of(text)[:32]

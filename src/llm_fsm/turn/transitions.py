@@ -5,7 +5,6 @@ state that waits.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Container, Sequence
 from itertools import dropwhile
@@ -14,6 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from llm_fsm._json import JsonMap
+from llm_fsm._text import sha256_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import CLEAR, EXTRA, accept_reply
 from llm_fsm.session.quotes import QUOTES
@@ -478,7 +478,7 @@ def _repeats(turn: TurnState, state: str, given: Any) -> bool:
         session.memory,
         session.shared,
     ]
-    digest = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+    digest = sha256_of(json.dumps(whole, sort_keys=True))
     if digest in turn.work_seen:
         turn.emit(ev.LimitReached(limit="no_progress", value=1))
         return True

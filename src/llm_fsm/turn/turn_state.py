@@ -6,7 +6,6 @@ changes.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from msgspec import structs
 
 from llm_fsm._json import JsonMap
-from llm_fsm._text import escaped
+from llm_fsm._text import escaped, sha256_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import Keys, uphold
 from llm_fsm.session.list_items import key_of
@@ -487,7 +486,7 @@ class TurnState:
         place = json.dumps([session.conversation_id, session.time, session.turn, len(self.events)])
         self.emit(
             ev.Paused(
-                id=hashlib.sha256(place.encode()).hexdigest()[:16],
+                id=sha256_of(place)[:16],
                 kind=kind,
                 what=what,
                 state=self.session.state,

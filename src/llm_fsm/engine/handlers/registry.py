@@ -9,7 +9,6 @@ functions on the event loop.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import math
 import warnings
@@ -20,7 +19,7 @@ from typing import Any, Literal
 
 from llm_fsm._async import is_async, is_cancelled
 from llm_fsm._json import JsonMap, copied
-from llm_fsm._text import nearest
+from llm_fsm._text import nearest, sha256_of
 from llm_fsm.conditions.coercion import is_number, mended
 from llm_fsm.errors import ConfigurationError, HandlerError, told
 from llm_fsm.session.context import has
@@ -474,7 +473,7 @@ def occasion_key(effect: RunHandlers, handler: str) -> str:
         effect.number,
         handler,
     ]
-    return hashlib.sha256(json.dumps(where).encode()).hexdigest()[:32]
+    return sha256_of(json.dumps(where))[:32]
 
 
 def occasion_of(effect: RunHandlers, context: JsonMap, key: str = "") -> Occasion:

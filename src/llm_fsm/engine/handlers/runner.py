@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable
@@ -11,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._text import sha256_of
 from llm_fsm.engine.handlers.registry import (
     ErrorMode,
     Handler,
@@ -90,7 +90,7 @@ async def run_point(
 def _key(kind: str, effect: RunHandlers, context: JsonMap) -> str:
     """Return the key of this run of a handler among others in the turn."""
     occasion = [kind, effect.session.state, effect.target, sorted(effect.updated), context]
-    return hashlib.sha256(json.dumps(occasion, sort_keys=True).encode()).hexdigest()
+    return sha256_of(json.dumps(occasion, sort_keys=True))
 
 
 def _plain(result: HandlerResult, seconds: float) -> HandlerResult:

@@ -9,7 +9,6 @@ it receives the same event again later.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
-from llm_fsm._text import nearest
+from llm_fsm._text import nearest, sha256_of
 from llm_fsm.engine.outbox.delivery import Delivery
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.session.events import EVENTS, Event, StateEntered
@@ -39,7 +38,7 @@ def exclusive(sink: str, conversation_id: str) -> str:
     Returns:
         The name of the lock.
     """
-    return f"sink {hashlib.sha256(json.dumps([sink, conversation_id]).encode()).hexdigest()}"
+    return f"sink {sha256_of(json.dumps([sink, conversation_id]))}"
 
 
 class SinkFailed(Event, frozen=True, kw_only=True):

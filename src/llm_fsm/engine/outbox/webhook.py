@@ -28,7 +28,7 @@ import aiohttp
 from yarl import URL
 
 from llm_fsm._json import JsonDict
-from llm_fsm._text import is_address
+from llm_fsm._text import is_address, sha256_of
 from llm_fsm.engine.outbox.delivery import Delivery
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.openai.connection import proxy_for
@@ -137,7 +137,7 @@ def signed(secret: bytes, key: str, timestamp: int, body: bytes) -> dict[str, st
         The three headers.
     """
     # A key holds the caller's id, which may have dots. The signature separates its parts by dots.
-    name = f"msg_{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+    name = f"msg_{sha256_of(key)[:32]}"
     digest = hmac.new(secret, f"{name}.{timestamp}.".encode() + body, hashlib.sha256).digest()
     signature = f"v1,{base64.b64encode(digest).decode()}"
     return {"webhook-id": name, "webhook-timestamp": str(timestamp), "webhook-signature": signature}

@@ -23,6 +23,7 @@ import threading
 from pathlib import Path
 from typing import Protocol
 
+from llm_fsm._text import sha256_of
 from llm_fsm.stores.errors import denied, no_folder, os_fault
 from llm_fsm.stores.locks.forks import in_forked_children
 
@@ -164,7 +165,7 @@ class FolderLocks:
             os.close(self._handles.popitem()[1])
 
     def _path(self, name: str) -> Path:
-        return self._folder / hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+        return self._folder / sha256_of(name)
 
 
 def make_folder(path: Path) -> None:

@@ -12,7 +12,6 @@ has other digits and letters in its place.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from msgspec import Struct, ValidationError, convert, structs, to_builtins
 
 from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._text import sha256_of
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.files import read_replies, write
 from llm_fsm.errors import os_reason
@@ -88,7 +88,7 @@ def place_of(file: str) -> str:
 
 def digest(text: str) -> str:
     """Return the beginning of a text's SHA-256."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+    return sha256_of(text)[:_DIGITS]
 
 
 def prompt_of(request: LLMRequest) -> Prompt:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -11,6 +10,7 @@ from itertools import chain
 from typing import Literal, Self
 
 from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._text import sha256_of
 from llm_fsm.definition.subflows import document_of
 from llm_fsm.documents.files import FilePath
 from llm_fsm.engine.host_files import HostTools
@@ -273,7 +273,7 @@ def _old_cassette(loaded: LoadedCases) -> Cassette:
 
 def _sha256(loaded: LoadedCases) -> str:
     """Return the checksum of the definition and all that it calls."""
-    return hashlib.sha256(document_of(loaded.flows).encode()).hexdigest()
+    return sha256_of(document_of(loaded.flows))
 
 
 def _counted(runs: Sequence[Result], threshold: float) -> Result:
