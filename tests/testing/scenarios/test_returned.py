@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
-from llm_fsm import AsyncMachine, Handler, Veto, create_handler
+from llm_fsm import AsyncMachine, Handler, Veto, create_handler, load
+from llm_fsm.engine.host_files import HostTools
 from llm_fsm.session.turn_record import parse
 from llm_fsm.testing import ScriptedLLM, reply
+from llm_fsm.testing.generate.generator import generated
 from llm_fsm.testing.scenarios.save import document_of
 from llm_fsm.testing.scenarios.session import play_file
 
@@ -161,3 +163,30 @@ def test_handlers_do_again_what_they_did(name: str, tmp_path: Path) -> None:
 def test_a_conversation_without_a_host_keeps_no_fixture(tmp_path: Path) -> None:
     case = passes_again(shop(kind="converse", purpose="Else?"), tmp_path, [], ["large"])
     assert case.keys().isdisjoint({"functions", "handlers", "tools"})
+
+
+@pytest.mark.parametrize("work", WORK)
+def test_generated_tests_keep_what_the_host_returned(work: str, tmp_path: Path) -> None:
+    functions = {one.__name__: one for one in (price, fails_twice, asks, checked, picks)}
+    host = HostTools(functions=functions, handlers=[handler("post_transition", counted)])
+    (tmp_path / "shop.json").write_text(json.dumps(shop(**WORK[work])))
+    made = generated(
+        load(tmp_path / "shop.json"), name="shop.json", place=str(tmp_path / "shop.json"), host=host
+    )
+    path = tmp_path / "shop.test.json"
+    path.write_text(json.dumps(made.document))
+    assert play_file(str(path)).passed
+    assert any(case.get("handlers") for case in made.document["cases"])
+
+
+def test_generating_runs_no_function_that_acts(tmp_path: Path) -> None:
+    called: list[Any] = []
+    document = shop(execute="price", acts=True)
+    (tmp_path / "shop.json").write_text(json.dumps(document))
+    generated(
+        load(tmp_path / "shop.json"),
+        name="shop.json",
+        place=str(tmp_path / "shop.json"),
+        host=HostTools(functions={"price": called.append}),
+    )
+    assert called == []

@@ -12,12 +12,14 @@ import asyncio
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 from llm_fsm._json import JsonDict, JsonMap, plain, without, without_none
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.subflows import gather
 from llm_fsm.engine.conversation import Turn
+from llm_fsm.engine.host_files import HostTools
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.lint.solver.cases import put
 from llm_fsm.session import events as ev
@@ -37,6 +39,7 @@ from llm_fsm.testing.scenarios.loader import Play, suite_of
 from llm_fsm.testing.scenarios.models import Case, CaseReply, merged
 from llm_fsm.testing.scenarios.player import Player
 from llm_fsm.testing.scenarios.problems import FileFault, SuiteError
+from llm_fsm.testing.scenarios.returned import returned_in
 from llm_fsm.testing.scenarios.runner import CaseRunner
 from llm_fsm.testing.scenarios.save import replies_of
 from llm_fsm.testing.scenarios.scripted_model import Scripted
@@ -102,7 +105,12 @@ class Generated:
 
 
 def generated(
-    definition: Definition, *, name: str, place: str, missing: Iterable[str] | None = None
+    definition: Definition,
+    *,
+    name: str,
+    place: str,
+    missing: Iterable[str] | None = None,
+    host: HostTools | None = None,
 ) -> Generated:
     """Make tests for a definition.
 
@@ -111,8 +119,11 @@ def generated(
         name: The definition's name in the file of tests.
         place: A path in the folder of the definitions that it calls.
         missing: The elements to touch, named as coverage names them; None for all.
+        host: The caller's own functions and handlers, which run here. The tests keep what they
+            return. Functions of tasks that act, and tools, do not run.
     """
-    return asyncio.run(_generated(_Maker(definition, place), name, missing))
+    maker = _Maker(definition, place, HostTools() if host is None else host)
+    return asyncio.run(_generated(maker, name, missing))
 
 
 async def _generated(maker: _Maker, name: str, missing: Iterable[str] | None) -> Generated:
@@ -140,6 +151,7 @@ async def _generated(maker: _Maker, name: str, missing: Iterable[str] | None) ->
                 kept_events.append(played.events)
     finally:
         await maker.player.close()
+        await maker.live.close()
     coverage = coverage_of(program, kept_events)
     cases = _numbered([one.case for one in found])
     kept = tuple(replace(one, case=case) for one, case in zip(found, cases, strict=True))
@@ -162,7 +174,7 @@ class _Played:
 class _Maker:
     """Plays plans for one definition on one machine, and writes them down as cases."""
 
-    def __init__(self, definition: Definition, place: str) -> None:
+    def __init__(self, definition: Definition, place: str, host: HostTools) -> None:
         self.definition = definition
         flows = gather(definition, file=place)
         within: dict[str, dict[str, Planner]] = {name: {} for name in flows.called}
@@ -179,17 +191,28 @@ class _Maker:
         self._every = [definition, *(one.definition for one in flows.called.values())]
         values = [self.planner.paths.full, *(called[name].paths.full for name in flows.called)]
         self.host = _host(zip(self._every, values, strict=True))
-        text = json.dumps(
-            {
-                "definition": definition.document,
-                **self.host,
-                "cases": [{"name": "none", "steps": []}],
-            }
-        )
-        self.player = Player(suite_of(text, file=place, drafts=True))
+        safe = dict(host.functions)
+        for state in chain.from_iterable(one.states.values() for one in self._every):
+            if state.acts:
+                safe.pop(str(state.execute), None)
+        self.player = self._player(place, self.host, HostTools(handlers=host.handlers))
+        rest = without(self.host.get("functions", {}), safe)
+        own = HostTools(functions=safe, handlers=host.handlers)
+        self.live = self._player(place, {**self.host, "functions": rest}, own)
+        """Plays plans that name no output of a function with the host's own functions."""
         self.decisions = Decisions(self.player.machine.program)
         mutants.update(self.decisions.mutants)
         self._keys = compile_keys(definition, ())
+
+    def _player(self, place: str, fixtures: JsonMap, host: HostTools) -> Player:
+        text = json.dumps(
+            {
+                "definition": self.definition.document,
+                **fixtures,
+                "cases": [{"name": "none", "steps": []}],
+            }
+        )
+        return Player(suite_of(text, file=place, drafts=True), host=host)
 
     def plans(self, wanted: Wanted) -> Iterator[Plan]:
         """Yield plans for the states, nearest first, that may touch or tell something new."""
@@ -211,28 +234,32 @@ class _Maker:
         """Play a plan. Return None if it could not be played."""
         skeleton = self._skeleton(plan)
         case = Case.model_validate(skeleton)
-        play = Play(
-            name=plan.name, case=case, pointer="", setup=merged(self.player.loaded.shared, case)
-        )
-        machine = self.player.prepared(play.setup)
+        player = self.player if case.functions else self.live
+        play = Play(name=plan.name, case=case, pointer="", setup=merged(player.loaded.shared, case))
+        machine = player.prepared(play.setup)
         spoken = [state for state, execute in self._tasks.items() if execute is None]
         confirming: set[str] = set()
         for one in self._every:
             confirming.update(name for name, state in one.states.items() if state.confirms)
         model = _Improviser(self._tasks, spoken, plan, confirming)
         machine.llm = model.llm
-        run = _WritingRunner(machine, play, model, self.player.stage)
+        run = _WritingRunner(machine, play, model, player.stage)
         try:
             await run.run()
             turns = () if run.chat is None else await run.chat.turns()
         except (LLMFSMError, ValueError, TypeError, RecursionError) as error:
             said = f'the case "{plan.name}" cannot be played: {type(error).__name__}: {error}'
-            raise SuiteError([FileFault(message=said, file=self.player.loaded.file)]) from error
+            raise SuiteError([FileFault(message=said, file=player.loaded.file)]) from error
         finally:
             await machine.delete(run.id)
         if run.missed or not run.notes or not turns:
             return None
         events = list(events_of(turns))
+        returned = returned_in(machine.program, events)
+        if player is self.live and returned.functions:
+            skeleton["functions"] = returned.functions
+        if returned.handlers:
+            skeleton["handlers"] = returned.handlers
         tried: JsonDict = {}
         for act in plan.acts:
             tried.update(act.update)

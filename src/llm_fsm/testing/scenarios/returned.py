@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from llm_fsm._json import JsonDict
 from llm_fsm.session import events as ev
+from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
-from llm_fsm.turn.compiled import CompiledState
+from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.effects import Point
+
+
+def returned_in(program: CompiledMachine, events: Iterable[ev.Event]) -> Returned:
+    """Return what the host gave in a conversation with these events.
+
+    Args:
+        program: The machine that it is held with.
+        events: All its events, from the first one on.
+    """
+    found = Returned()
+    session = Session(conversation_id="")
+    for event in events:
+        states = program.of(session).states
+        if session.state in states:
+            found.take(session, states[session.state], event)
+        session = fold(session, (event,))
+    return found
 
 
 @dataclass(slots=True)

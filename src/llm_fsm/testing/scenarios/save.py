@@ -19,9 +19,9 @@ from llm_fsm.session.memory import NAMES as MEMORY_TOOLS
 from llm_fsm.session.redaction import MIN_SECRET_CHARS, spelled
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, first_of, without_undone
+from llm_fsm.session.turn_record import TurnRecord, events_of, first_of, without_undone
 from llm_fsm.testing.scenarios.redaction import disguised, secret_samples
-from llm_fsm.testing.scenarios.returned import Returned
+from llm_fsm.testing.scenarios.returned import returned_in
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
 
@@ -81,7 +81,6 @@ class _Saver:
         self.names = _names(program)
         self.secrets: set[str] = set()
         self.tools: dict[str, list[JsonDict]] = {}
-        self.returned = Returned()
         self.clock = 0.0
         self._timed = any(word in program.document for word in _TIMES)
 
@@ -105,10 +104,11 @@ class _Saver:
         if first.text or "replies" in start or first.kind == "run":
             case["start"] = start
         steps = [*chain.from_iterable(map(self.steps, others))]
+        returned = returned_in(self.program, events_of(records))
         fixtures = {
             "tools": {**self.tools, **self.picky(records)},
-            "functions": self.returned.functions,
-            "handlers": self.returned.handlers,
+            "functions": returned.functions,
+            "handlers": returned.handlers,
         }
         case |= {name: played for name, played in fixtures.items() if played}
         case["steps"] = steps
@@ -162,9 +162,6 @@ class _Saver:
             said = _said(self.program, session, event)
             if said is not None:
                 self.tools.setdefault(said[0], []).append(said[1])
-            machine = self.program.of(session)
-            if session.state in machine.states:
-                self.returned.take(session, machine.states[session.state], event)
             session = fold(session, (event,))
         self.session = session
         contexts = (before.context, self.session.context, self.session.root_context())

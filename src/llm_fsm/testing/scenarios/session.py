@@ -319,11 +319,15 @@ def play_file(
 
 
 def play_loaded(
-    loaded: LoadedCases, options: PlayOptions | None = None, *, names: Collection[str] | None = None
+    loaded: LoadedCases,
+    options: PlayOptions | None = None,
+    *,
+    names: Collection[str] | None = None,
+    host: HostTools | None = None,
 ) -> FileResult:
     """Play the cases of a file that is loaded. Raises the errors of `play_file`."""
     chosen = options or PlayOptions()
-    session = CaseSession(loaded, chosen)
+    session = CaseSession(loaded, chosen, host)
 
     async def played() -> FileResult:
         try:

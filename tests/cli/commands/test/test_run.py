@@ -311,6 +311,20 @@ def test_what_was_generated_is_written_anew_and_a_faulty_definition_keeps_no_oth
     assert desk.run("test", "mine.test.json", "--coverage", "c.json").code == 0
 
 
+def test_generated_tests_keep_what_the_own_handlers_did(desk: Desk) -> None:
+    code = """
+from llm_fsm import create_handler
+HANDLERS = [create_handler("note").at("pre_processing").do(lambda _: {"note": "seen"})]
+"""
+    (desk.folder / "own.py").write_text(code)
+    done = desk.run(
+        "test", "--generate", "greeter.json", "--tools", "own.py", "-o", "mine.test.json"
+    )
+    assert done.code == 0, done.err
+    assert '"note": "seen"' in (desk.folder / "mine.test.json").read_text()
+    assert desk.run("test", "mine.test.json").code == 0
+
+
 def test_a_wrong_option_is_told_in_the_name_of_this_command(desk: Desk) -> None:
     done = desk.run("test", "--format", "json")
     assert done.code == 4

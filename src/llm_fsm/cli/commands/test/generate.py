@@ -17,22 +17,24 @@ from llm_fsm.cli.output import write_output
 from llm_fsm.cli.terminal import console
 from llm_fsm.documents.discovery import NoDefinitionError, definitions
 from llm_fsm.documents.loader import load
+from llm_fsm.engine.host_files import HostTools
 from llm_fsm.errors import DefinitionError
 from llm_fsm.testing.generate.generator import Generated, generated
 from llm_fsm.testing.scenarios.loader import ENDING, read_suite
 from llm_fsm.testing.scenarios.problems import SuiteError, plural
-from llm_fsm.testing.scenarios.session import Covered, PlayOptions, play_file
+from llm_fsm.testing.scenarios.session import Covered, PlayOptions, play_loaded
 
 GENERATED = ".generated.test.json"
 MISSING = ".missing.test.json"
 _SHOWN = 10
 
 
-def generate(paths: Sequence[str], output: str | None) -> None:
+def generate(paths: Sequence[str], output: str | None, host: HostTools) -> None:
     """Write the tests of each definition beside it, or those of one definition to `output`. Raises
     Failure.
 
-    For a file of tests they are those of what it does not touch.
+    For a file of tests they are those of what it does not touch. Functions and handlers of `host`
+    run.
     """
     suites = [path for path in paths if path.endswith(ENDING) and os.path.isfile(path)]
     with failing(NoDefinitionError):
@@ -44,14 +46,14 @@ def generate(paths: Sequence[str], output: str | None) -> None:
             f"-o takes the tests of one definition, here are {len(files) + len(suites)}", USAGE
         )
     if suites:
-        complete(suites, output)
+        complete(suites, output, host)
     faulty: list[str] = []
     for file in files:
         place = output or file.removesuffix(".json") + GENERATED
         try:
             definition = load(file)
             beside = os.path.relpath(file, os.path.dirname(place) or os.curdir)
-            made = generated(definition, name=beside, place=file)
+            made = generated(definition, name=beside, place=file, host=host)
         except DefinitionError as error:
             faulty += map(str, error.findings)
         except SuiteError as error:
@@ -70,7 +72,7 @@ def _tell_faults(faults: Sequence[str]) -> None:
         raise Failure(faults[-1], AT_FAULT)
 
 
-def complete(suites: Sequence[str], output: str | None) -> None:
+def complete(suites: Sequence[str], output: str | None, host: HostTools) -> None:
     """Write tests of what files of tests leave out, for each definition that they test. Raises
     Failure.
     """
@@ -78,7 +80,7 @@ def complete(suites: Sequence[str], output: str | None) -> None:
     played: dict[str, Covered] = {}
     for file in suites:
         try:
-            covered = play_file(file, PlayOptions(cover=True)).covered
+            covered = play_loaded(read_suite(file), PlayOptions(cover=True), host=host).covered
         except SuiteError as error:
             faulty += map(str, error.faults)
         else:
@@ -93,7 +95,8 @@ def complete(suites: Sequence[str], output: str | None) -> None:
         definition = read_suite(first).definition
         inline = one.file.endswith(ENDING)
         name = os.path.relpath(one.file, os.path.dirname(place) or os.curdir)
-        made = generated(definition, name=name, place=one.file, missing=one.coverage.untouched())
+        missing = one.coverage.untouched()
+        made = generated(definition, name=name, place=one.file, missing=missing, host=host)
         left = _left(made)
         if not made.conversations:
             console.note(f"nothing to add for {one.file}{left}")

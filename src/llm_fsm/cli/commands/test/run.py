@@ -25,6 +25,7 @@ from llm_fsm.cli.commands.test import generate as generation
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.host_code import host_of
 from llm_fsm.cli.options import base_url_option, example, timeout_option, tools_option, turn_time
+from llm_fsm.engine.host_files import HostTools
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.offline.model import OfflineLLM
 from llm_fsm.llm.registry import models_of
@@ -189,7 +190,7 @@ def test(
     given = _given(ctx)
     _check(ctx, given)
     if generate:
-        _generate(ctx, arguments, output)
+        _generate(ctx, arguments, output, host_of(tools))
         return exits.OK
     if coverage is not None:
         _check_report(ctx, coverage)
@@ -288,7 +289,7 @@ def _check(ctx: click.Context, given: Sequence[str]) -> None:
             ctx.fail(f"{name} is for {_and(needed)}")
     if "--generate" in given:
         for name in given:
-            if name not in ("--generate", "--output"):
+            if name not in ("--generate", "--output", "--tools"):
                 ctx.fail(f"{name} is not for --generate")
 
 
@@ -297,11 +298,13 @@ def _and(names: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _generate(ctx: click.Context, arguments: Sequence[str], output: str | None) -> None:
+def _generate(
+    ctx: click.Context, arguments: Sequence[str], output: str | None, host: HostTools
+) -> None:
     for argument in arguments:
         if argument.startswith("-"):
             ctx.fail(f"{argument} is not for --generate")
-    generation.generate(arguments or (os.curdir,), output)
+    generation.generate(arguments or (os.curdir,), output, host)
 
 
 def _check_report(ctx: click.Context, path: str) -> None:
