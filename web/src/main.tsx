@@ -78,15 +78,17 @@ function Top() {
       <Press class="plain home" run={goHome} title="All files">
         <b>llm-fsm</b> <span class="wide">studio</span>
       </Press>
-      <Press class="plain path" run={askFile} title="Ctrl+O">
-        {path}
-        {!writable && <small> read only</small>}
-        {unsaved && (
-          <span class="dot" role="img" aria-label="not saved" title="Not saved">
-            ●
-          </span>
-        )}
-      </Press>
+      <h1 class="path">
+        <Press class="plain" run={askFile} title="Ctrl+O">
+          {path}
+          {!writable && <small> read only</small>}
+          {unsaved && (
+            <span class="dot" role="img" aria-label="not saved" title="Not saved">
+              ●
+            </span>
+          )}
+        </Press>
+      </h1>
       <nav class="views" aria-label="Views">
         {VIEWS.map(([name, label]) => (
           <Press
@@ -252,6 +254,7 @@ function App() {
             {view === "text" && <TextView />}
             {view === "diff" && <Diff />}
           </Suspense>
+          <ContextMenu />
         </main>
         {isPanelOpen && <SidePanel />}
       </div>
@@ -263,7 +266,6 @@ function App() {
       </nav>
       <Messages />
       <Conflict />
-      <ContextMenu />
       <Dialogs />
     </div>
   );

@@ -229,6 +229,8 @@ export function Picture({ frame, setLaying }: PictureProps) {
         selected: isSelected,
         reconnectable: edge.how === "picked" || edge.how === "auto",
         markerEnd: ARROW,
+        // Preact writes the name as React Flow does, `tabIndex`, which means nothing in SVG.
+        domAttributes: { tabindex: 0 } as WayEdge["domAttributes"],
         ariaLabel: `Transition from ${edge.source} to ${edge.target}. ${labelOf(edge)}`,
         data: { edge, route, lit: marks, figure },
       }));
@@ -323,6 +325,7 @@ export function Picture({ frame, setLaying }: PictureProps) {
       }}
       onNodeDoubleClick={() => openPanel("details")}
       onEdgeDoubleClick={(_event, edge) => void insertState(edge.id)}
+      onMove={(_event, { zoom }) => thicken(zoom)}
       onPaneClick={() => select([])}
       onPaneContextMenu={(event) => {
         openMenu(null, event, flow.screenToFlowPosition({ x: event.clientX, y: event.clientY }));
@@ -355,6 +358,12 @@ export function Picture({ frame, setLaying }: PictureProps) {
       {shown.length > FEW && <Overview places={positions ?? NOWHERE} />}
     </ReactFlow>
   );
+}
+
+/** Draw lines as thick on the screen as they are at half size, so that a whole large machine is seen. */
+function thicken(zoom: number): void {
+  const thickness = Math.max(1, Math.round(0.5 / zoom));
+  document.querySelector<HTMLElement>(".canvas")!.style.setProperty("--thick", `${thickness}`);
 }
 
 const markOf = (covered: Set<string> | null, pointer: string): string => {

@@ -12,6 +12,7 @@ import {
 } from "@xyflow/react";
 import type { GraphEdge, GraphNode } from "../api/types";
 import { insertState } from "../state/actions";
+import { openMenu } from "../state/menus";
 import { openPanel, select } from "../state/store";
 import { kindWords } from "../views/kinds";
 import type { Changes } from "./changes";
@@ -121,6 +122,7 @@ function Way(props: EdgeProps<WayEdge>) {
               transform: `translate(-50%,-50%) translate(${label.x}px,${label.y}px)`,
             }}
             title={[data.edge.label, data.edge.words].filter(Boolean).join("\n")}
+            onContextMenu={(event) => openMenu(data.edge.id, event)}
             onClick={() => {
               select([data.edge.id]);
               openPanel("details");

@@ -121,9 +121,7 @@ export async function duplicate(ids: readonly string[]): Promise<void> {
   if (await gesture("Duplicate", gestures, places)) select(taken);
 }
 
-interface Copied {
-  readonly llmFsmStates: Record<string, unknown>;
-}
+type Copied = Readonly<Record<"llmFsmStates", Record<string, unknown>>>;
 
 const statesOf = (value: unknown): Record<string, unknown> => {
   const found = (value as { states?: unknown } | null)?.states;

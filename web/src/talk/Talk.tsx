@@ -83,11 +83,13 @@ export default function Talk() {
 
 function Replayed() {
   const { replay: played, model, isBusy } = useTalk();
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => box.current?.scrollIntoView({ block: "nearest" }), [played]);
   if (!played) return null;
   const { first, reason, reworded } = played;
   const how = played.model === null ? "with its recorded replies" : `with ${played.model}`;
   return (
-    <div role="status">
+    <div role="status" ref={box}>
       <p class={played.same ? "good" : "error"}>
         {played.same && `Replayed ${how}: the conversation is the same on the edited definition.`}
         {reason}

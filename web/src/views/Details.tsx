@@ -1,19 +1,22 @@
 // The form of what is selected: a state, a transition, or the machine.
 import { useState } from "preact/hooks";
 import type { GraphEdge, GraphNode } from "../api/types";
-import { CONTEXT_KEY, WORKFLOW, WORKFLOW_STATE } from "../forms/workflow";
 import { Faults } from "../forms/Faults";
 import { Fields } from "../forms/SchemaForm";
+import schemas from "../forms/schemas.json";
 import { isObject, join, own } from "../forms/pointers";
 import { valueAt } from "../forms/values";
 import { connect, reveal } from "../state/actions";
 import { isEdge, isWorkflow } from "../state/machine";
 import { edgeActions, severalActions, stateActions } from "../state/menus";
 import { keyGesture } from "../state/steps";
-import { definitionOf, propertiesOf, rootSchema } from "../state/schema";
+import { type Schema, definitionOf, propertiesOf, rootSchema } from "../state/schema";
 import { gesture, setValue } from "../state/gestures";
 import { present, useStudio } from "../state/store";
 import { Buttons, Press } from "./Buttons";
+
+/** The forms that no published JSON Schema describes. */
+const FORMS: Readonly<Record<keyof typeof schemas, Schema>> = schemas;
 
 const MAIN: Record<string, readonly string[]> = {
   converse: ["kind", "purpose", "instructions", "required_context_keys", "reply"],
@@ -32,21 +35,19 @@ export function Details() {
   if (!version || !isReady) return null;
   const { graph } = version.checked;
   const id = selected[0];
-  if (selected.length > 1) return <Several ids={selected} />;
+  if (selected.length > 1) {
+    return (
+      <section aria-label="Selection">
+        <h2>{selected.length} selected</h2>
+        <Buttons actions={severalActions(selected)} />
+      </section>
+    );
+  }
   const edge = id !== undefined && isEdge(id) ? graph.edges.find((one) => one.id === id) : null;
   if (edge) return <TransitionForm key={edge.id} edge={edge} />;
   const node = graph.nodes.find((one) => one.id === id);
   if (node) return <StateForm key={node.id} node={node} edges={graph.edges} />;
   return <MachineForm />;
-}
-
-function Several({ ids }: { ids: readonly string[] }) {
-  return (
-    <section aria-label="Selection">
-      <h2>{ids.length} selected</h2>
-      <Buttons actions={severalActions(ids)} />
-    </section>
-  );
 }
 
 export function StateForm({ node, edges }: { node: GraphNode; edges: readonly GraphEdge[] }) {
@@ -69,7 +70,9 @@ export function StateForm({ node, edges }: { node: GraphNode; edges: readonly Gr
     );
   }
   const isTask = isWorkflow();
-  const properties = isTask ? propertiesOf(WORKFLOW_STATE) : propertiesOf(definitionOf("State"));
+  const properties = isTask
+    ? propertiesOf(FORMS.workflowState)
+    : propertiesOf(definitionOf("State"));
   const main = isTask ? Object.keys(properties) : (own(MAIN, node.kind) ?? MAIN["converse"]!);
   return (
     <section aria-label={`State ${node.id}`}>
@@ -150,7 +153,7 @@ export function MachineForm() {
       <section aria-label="Workflow">
         <h2>Workflow</h2>
         <Fields
-          properties={propertiesOf(WORKFLOW)}
+          properties={propertiesOf(FORMS.workflow)}
           pointer=""
           value={value}
           main={["objective"]}
@@ -185,7 +188,7 @@ export function MachineForm() {
           </summary>
           {isObject(schema) && (
             <Fields
-              properties={propertiesOf(CONTEXT_KEY)}
+              properties={propertiesOf(FORMS.contextKey)}
               pointer={join("/context_schema/properties", key)}
               value={schema}
               main={["type", "title", "description", "enum", "x-source", "x-said", "x-valid"]}

@@ -56,13 +56,13 @@ export default function Diff() {
     };
   }, [path, text, against]);
   const others = (listing?.files ?? []).filter((one) => one.path !== path || old !== null);
-  const options: [string, string][] = [
-    ...(settings?.has_git ? [[`${COMMIT}HEAD`, "the last commit"] as [string, string]] : []),
-    ...commits.map((one): [string, string] => [COMMIT + one.id, commitWords(one)]),
-    [SAVED, "the saved file"],
-    ...others.map((one): [string, string] => [one.path, one.path]),
-  ];
-  const name = options.find(([value]) => value === against)?.[1] ?? against;
+  const options = new Map([
+    ...(settings?.has_git ? [[`${COMMIT}HEAD`, "the last commit"] as const] : []),
+    ...commits.map((one) => [COMMIT + one.id, commitWords(one)] as const),
+    [SAVED, "the saved file"] as const,
+    ...others.map((one) => [one.path, one.path] as const),
+  ]);
+  const name = options.get(against) ?? against;
   const before = found?.before ?? null;
   return (
     <div class="diff">
@@ -76,7 +76,7 @@ export default function Diff() {
               setFound(null); // what is shown and drawn is of one version
             }}
           >
-            {options.map(([value, label]) => (
+            {[...options].map(([value, label]) => (
               <option key={value} value={value}>
                 {label}
               </option>

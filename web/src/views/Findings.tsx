@@ -51,7 +51,7 @@ export function Findings() {
             {one.hint && checked.is_json && <Hint found={one} value={checked.value} go={go} />}
             <Press
               class="small"
-              aria-label={`Show line ${one.line ?? 1} in the text`}
+              title="Show it in the text"
               run={() => change({ view: "text", cursor: one.offset ?? 0 })}
             >
               {one.name} · line {one.line ?? "?"}
@@ -79,17 +79,22 @@ function Hint({ found, value, go }: HintProps) {
   const pointer = fieldOf(found, value);
   const fill = () => {
     go(found);
-    // The form comes before the next frame.
-    requestAnimationFrame(() => {
-      const field = document.querySelector<HTMLElement>(`[data-field^=${JSON.stringify(pointer)}]`);
-      const more = field?.closest("details");
-      if (more) more.open = true;
-      field?.focus();
-    });
+    focusField(pointer);
   };
   return (
     <Press class="small" run={fill}>
       Go to “{stepsOf(pointer).at(-1) ?? "machine"}”
     </Press>
   );
+}
+
+const MOST_FRAMES = 20;
+
+/** Go to the first field at or below a pointer, as soon as its form is there. */
+function focusField(pointer: string, frames = MOST_FRAMES): void {
+  const field = document.querySelector<HTMLElement>(`[data-field^=${JSON.stringify(pointer)}]`);
+  const more = field?.closest("details");
+  if (more) more.open = true;
+  field?.focus();
+  if (!field && frames > 0) requestAnimationFrame(() => focusField(pointer, frames - 1));
 }

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { api } from "../api/client";
 import type { RanTests } from "../api/types";
 import { settledText } from "../state/gestures";
-import { light, tell, useStudio } from "../state/store";
+import { attempt, light, useStudio } from "../state/store";
 import { showFigures } from "../talk/talk";
 import { Press } from "./Buttons";
 
@@ -13,15 +13,12 @@ export function Tests() {
   const settings = useStudio((state) => state.settings);
   const run = async () => {
     setBusy(true);
-    try {
+    await attempt(async () => {
       const found = await api.runTests(await settledText());
       setRan(found);
       light({ covered: found.covered, missed: found.missed });
-    } catch (error) {
-      tell(error);
-    } finally {
-      setBusy(false);
-    }
+    });
+    setBusy(false);
   };
   return (
     <section aria-label="Tests">

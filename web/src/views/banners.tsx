@@ -88,14 +88,12 @@ export function Conflict() {
         </p>
       ) : (
         <div class="both">
-          <section aria-label="On disk">
-            <h3>On disk</h3>
-            <pre tabIndex={0}>{found.text}</pre>
-          </section>
-          <section aria-label="Yours">
-            <h3>Yours</h3>
-            <pre tabIndex={0}>{mine}</pre>
-          </section>
+          {Object.entries({ "On disk": found.text, Yours: mine }).map(([title, text]) => (
+            <section aria-label={title} key={title}>
+              <h3>{title}</h3>
+              <pre tabIndex={0}>{text}</pre>
+            </section>
+          ))}
         </div>
       )}
       <div class="buttons">

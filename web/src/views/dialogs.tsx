@@ -39,20 +39,13 @@ const opened = observed<Question | null>(null);
 
 function ask(part: Partial<Question> & { title: string }): Promise<string | null> {
   opened.get()?.done(null);
-  const rest = {
-    kind: "text" as const,
-    label: "",
-    value: "",
-    action: "OK",
-    options: [],
-    fields: [],
-  };
+  const rest = { label: "", value: "", action: "OK", options: [], fields: [] };
   return new Promise((resolve) => {
     const done = (answer: string | null) => {
       opened.put(null);
       resolve(answer);
     };
-    opened.put({ ...rest, ...part, done });
+    opened.put({ kind: "text", ...rest, ...part, done });
   });
 }
 
@@ -223,7 +216,7 @@ function FormFields({ fields, answers, put }: FormFieldsProps) {
 
 function Rows({ rows }: { rows: readonly Option[] }) {
   return (
-    <dl class="keys">
+    <dl class="keys" tabIndex={0}>
       {rows.map((one) => (
         <div key={one.value}>
           <dt>
