@@ -82,13 +82,12 @@ def test_the_end_of_input_is_no_choice() -> None:
 
 
 def test_a_file_wins_over_a_shipped_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shipped = {"quiz": Path("/shipped/quiz.json")}
     monkeypatch.chdir(tmp_path)
-    assert choice.located("quiz", shipped) == Path("/shipped/quiz.json")
+    assert choice.located("quiz") == definition_paths()["quiz"]
     Path("quiz").touch()
-    assert choice.located("quiz", shipped) == Path("quiz")
+    assert choice.located("quiz") == Path("quiz")
     with pytest.raises(Failure, match="a shipped definition is named without its ending: quiz"):
-        choice.located("quiz.json", shipped)
+        choice.located("quiz.json")
 
 
 @pytest.mark.parametrize("name", definition_paths())

@@ -34,7 +34,7 @@ GUARD = {"figure": "errors", "above": 3}
         (8, {"guards": [{"figure": "errors"}]}, "guards.0", "worse_by or above"),
         (8, {"guards": [{**GUARD, "worse_by": 0.1}]}, "guards.0", "worse_by or above"),
         (8, {"guards": [{"figure": "errors", "worse_by": 0.1}]}, "guards.0", "give above"),
-        (11, {"guards": [{**GUARD, "after": 0}]}, "guards.0.after", "greater than or equal to 1"),
+        (11, {"guards": [{**GUARD, "after": 0}]}, "guards.0.after", "does not judge"),
         (9, {"map": {"states": {"a": 1}}}, "map.states.a", "old name to new one"),
     ],
 )

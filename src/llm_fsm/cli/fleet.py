@@ -163,7 +163,7 @@ class Fleet:
         if given is None:
             yield from ((path, False) for path in shipped.values())
             return
-        place = choice.located(given, shipped) if not _is_pattern(given) else Path(given)
+        place = choice.located(given) if not _is_pattern(given) else Path(given)
         with failing(NoDefinitionError):
             found = [Path(name) for name in definitions(os.fspath(place))]
         if place.is_dir():

@@ -17,6 +17,7 @@ from llm_fsm.cli.terminal import console, escape
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.check import check
+from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.documents.files import read
 from llm_fsm.documents.loader import load
 from llm_fsm.errors import DefinitionError, Finding, Level
@@ -27,12 +28,13 @@ _LEAST_CHARS = 16
 """As much of a description is shown in any terminal, however narrow."""
 
 
-def located(given: str, shipped: Mapping[str, Path]) -> Path:
+def located(given: str) -> Path:
     """The file that FILE stands for: a path, or the bare name of a shipped definition. Raises
     Failure.
     """
     if os.path.lexists(given):
         return Path(given)
+    shipped = definition_paths()
     if given in shipped:
         return shipped[given]
     stem = Path(given).stem

@@ -46,22 +46,22 @@ def read(path: FilePath) -> str:
     return decoded(data, name)
 
 
-def write(path: FilePath, data: bytes) -> None:
+def write(path: FilePath, data: bytes, mode: int = 0o666) -> None:
     """Replace a file at once, so that a crash leaves the old file or the new one.
 
-    It keeps its owner and rights. Raises OSError.
+    It keeps its owner and rights; a new one has those of `mode`. Raises OSError.
     """
     name = os.fspath(path)
     fresh = os.path.join(os.path.dirname(name), f".llm-fsm.{os.urandom(8).hex()}")
     try:
-        with open(fresh, "xb") as stream:
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
         if os.path.exists(name):
             _alike(fresh, os.stat(name))
         os.replace(fresh, name)
-    except OSError:
+    except BaseException:  # an interrupt must not leave the unfinished file behind
         with suppress(OSError):
             os.unlink(fresh)
         raise

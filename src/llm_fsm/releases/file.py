@@ -14,10 +14,8 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from llm_fsm._json import JsonDict, step
-from llm_fsm._text import suggestion
 from llm_fsm.conditions.compiler import compile_rule
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.schema import docstrings
@@ -33,13 +31,6 @@ OUTCOME = "outcome:"
 SHARES = ("error_share", "handover_share", "missed_share")
 COUNT = "errors"
 """The figure that is a number of events, and no share of conversations."""
-
-
-def _figure(name: str) -> str:
-    if name.startswith(OUTCOME) or name in (COUNT, *SHARES):
-        return name
-    known = suggestion(name, (COUNT, *SHARES, f"{OUTCOME}WORD"))
-    raise PydanticCustomError("figure", "there is no such figure; {known}", {"known": known})
 
 
 def _rule(rule: Any) -> Any:
@@ -58,9 +49,9 @@ class _Form(BaseModel):
 class ReleaseGuard(_Form):
     """A limit for the candidate. When it is broken, no new conversation begins on the candidate."""
 
-    figure: Annotated[str, AfterValidator(_figure)]
-    """`errors`, `error_share`, `handover_share`, `missed_share`, or `outcome:` with the word of an
-    outcome."""
+    figure: Annotated[str, Field(pattern=rf"^({'|'.join((COUNT, *SHARES, OUTCOME))}\w+)$")]
+    """A figure is `errors`, `error_share`, `handover_share`, `missed_share`, or `outcome:` with the
+    word of an outcome."""
     worse_by: Annotated[float, Field(gt=0, le=1)] | None = None
     """How much worse than that of the stable definition the share may be, 0 to 1."""
     above: Annotated[float, Field(ge=0)] | None = None
@@ -140,12 +131,12 @@ def release_of(text: str, file: str) -> Release:
     pointer = "".join(map(step, first["loc"]))
     line, column = scan.position(pointer)
     said = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    texts = {key: f". {text}" for key, text in docstrings(Release).items()}
-    meant = texts.get(str(first["loc"][0]), "") if first["loc"] else ""
+    texts = {**docstrings(Release), **docstrings(ReleaseGuard)}
+    meant = [f". {texts[key]}" for key in map(str, first["loc"]) if key in texts][-1:]
     name = ".".join(map(str, first["loc"])) or "the file"
     if first["type"] != "missing":
         name += f" is {describe(first['input'])}"
-    raise ConfigurationError(f"{file}:{line}:{column}: {name}: {said}{meant}")
+    raise ConfigurationError(f"{file}:{line}:{column}: {name}: {said}{''.join(meant)}")
 
 
 def read_release(path: FilePath) -> Release:

@@ -22,6 +22,7 @@ from typing import Literal, Protocol, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from llm_fsm._text import sha256_of
+from llm_fsm.documents.files import write
 from llm_fsm.documents.watched_file import WatchedFile
 from llm_fsm.errors import ConfigurationError, os_reason
 
@@ -295,13 +296,8 @@ def add_token(
         ) from error
     tokens = Tokens((*known, token)).known
     document = {"tokens": [one.model_dump(mode="json", exclude_defaults=True) for one in tokens]}
-    fresh = place.with_name(f".{place.name}.{secrets.token_hex(8)}")
     try:
-        with open(
-            os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
-        ) as file:
-            file.write(json.dumps(document, indent=2) + "\n")
-        fresh.replace(place)
+        write(place, f"{json.dumps(document, indent=2)}\n".encode(), mode=0o600)
     except OSError as error:
         raise ConfigurationError(f"{place}: cannot be written: {os_reason(error)}") from error
     return made

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Any, Self
 
 from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm._text import escaped
+from llm_fsm.documents.files import write
 from llm_fsm.session.memory import Background, Memory
 from llm_fsm.session.values import to_json_or_text
 
@@ -239,19 +238,8 @@ class PersistentMemory:
         Raises:
             OSError: The file cannot be written.
         """
-        target = Path(filepath)
         text = json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(target)
-        except BaseException:  # an interrupt must not leave the unfinished file behind
-            with suppress(OSError):
-                Path(name).unlink()
-            raise
+        write(filepath, text.encode(), mode=0o600)
 
     @classmethod
     def load_from_file(cls, filepath: str | os.PathLike[str]) -> Self:

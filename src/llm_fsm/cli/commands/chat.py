@@ -202,7 +202,7 @@ async def _settled(wanted: ChatOptions, store: Store) -> ChatOptions:
     if wanted.resume is not None:
         return replace(wanted, resume=await identified(store, wanted.resume))
     if wanted.last:
-        file = None if wanted.file is None else choice.located(wanted.file, definition_paths())
+        file = None if wanted.file is None else choice.located(wanted.file)
         return replace(
             wanted, resume=await latest(store, None if file is None else load(file).name)
         )
@@ -238,7 +238,7 @@ def _path(
     """The definition's file; None when the user left instead of choosing one."""
     shipped = definition_paths()
     if wanted.file is not None:
-        return choice.located(wanted.file, shipped)
+        return choice.located(wanted.file)
     if wanted.resume is not None:
         found = runner.run(_listed(store, wanted.resume))
         path = choice.named(found.definition, shipped)

@@ -19,7 +19,6 @@ from llm_fsm.cli.machine_options import context_option
 from llm_fsm.cli.options import command
 from llm_fsm.cli.terminal import console
 from llm_fsm.definition import json_source as source
-from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.documents.loader import load
 from llm_fsm.documents.subflows import gather
 from llm_fsm.engine.bundled import pattern_piece, shipped_prompts
@@ -95,7 +94,7 @@ def prompt(
     Exit codes: 0 fine. 1 over the budget, or the definition is at fault. 2 usage. 3 an MCP server
     cannot be used.
     """
-    path = choice.located(file, definition_paths())
+    path = choice.located(file)
     program = _program(path)
     states = _states(program, state)
     window = () if history is None else _exchanges(history)

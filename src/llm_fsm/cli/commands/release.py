@@ -149,7 +149,7 @@ def _checked(live: LiveRelease) -> CompiledMachine:
     """Return the candidate. Raises Failure if it, a test or a difference is at fault."""
     candidate = _candidate(live)
     with failing(SuiteError, code=exits.AT_FAULT):
-        faults = [*_changes(live, candidate), *_tests(live)]
+        faults = list(_faults(live, candidate))
     for fault in faults:
         console.error(fault)
     if faults:
@@ -157,23 +157,16 @@ def _checked(live: LiveRelease) -> CompiledMachine:
     return candidate
 
 
-def _changes(live: LiveRelease, candidate: CompiledMachine) -> Iterator[str]:
-    """Yield the changes that need a map, if there is none."""
+def _faults(live: LiveRelease, candidate: CompiledMachine) -> Iterator[str]:
+    """Yield the changes that need a map, if there is none, and the tests that fail."""
     for change in diff(live.stable.definition, candidate.definition):
         if change.impact != "safe" and not live.release.map:
             yield f"{change.message}: write a map into the release, see `llm-fsm diff`"
-
-
-def _tests(live: LiveRelease) -> Iterator[str]:
-    """Yield the tests of both definitions that fail."""
-    folder = Path(live.path).parent
     names = {live.release.stable, live.release.candidate}
-    for path in sorted(folder.glob(f"*{ENDING}")):
-        tested = read_suite(path).definition_file
-        if tested is not None and Path(tested).name in names:
-            for result in play_suite(path):
-                if not result.passed:
-                    yield f"{path}: {result.name} fails; run llm-fsm test {path}"
+    for path in sorted(Path(live.path).parent.glob(f"*{ENDING}")):
+        if Path(read_suite(path).definition_file or "").name in names:
+            failed = [result.name for result in play_suite(path) if not result.passed]
+            yield from (f"{path}: {name} fails; run llm-fsm test {path}" for name in failed)
 
 
 def _show(document: JsonDict) -> None:

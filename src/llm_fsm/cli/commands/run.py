@@ -37,7 +37,6 @@ from llm_fsm.cli.stores import (
 from llm_fsm.cli.temporal import temporal_module, temporal_option
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.definition.models import Definition
-from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.engine.batch import LIMIT
 from llm_fsm.engine.conversation import Turn
 from llm_fsm.engine.machine import AsyncMachine
@@ -324,7 +323,7 @@ def _run(wanted: RunOptions, files: BatchFiles | None) -> int:
 
 
 def _run_batch(wanted: RunOptions, files: BatchFiles) -> int:
-    path = choice.located(wanted.file, definition_paths())
+    path = choice.located(wanted.file)
     definition = choice.opened(path)
     equipment = host.equipment(definition, path, wanted.tools, wanted.mcp)
     with ExitStack() as stack:
@@ -361,7 +360,7 @@ def _same_batch(wanted: RunOptions, files: BatchFiles) -> str:
 
 
 def _perform(wanted: RunOptions, out: TextIO | None) -> int:
-    path = choice.located(wanted.file, definition_paths())
+    path = choice.located(wanted.file)
     definition = choice.opened(path)
     if definition.kind_of(definition.initial_state) == "converse":
         raise exits.Failure(

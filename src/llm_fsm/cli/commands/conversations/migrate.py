@@ -16,7 +16,6 @@ from llm_fsm.cli import pick as choice
 from llm_fsm.cli.options import command, db_option, json_option
 from llm_fsm.cli.stores import listed_id, open_existing, tell_unlisted, unlisted
 from llm_fsm.cli.terminal import console, escape
-from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import ConfigurationError, ConversationNotFound, UnreadableError
 from llm_fsm.session.events import Migrated
@@ -60,7 +59,7 @@ def migrate(file: str, map_file: str | None, applies: bool, as_json: bool, db: s
     It is only done with --apply. What cannot be carried over stays with the definition that it was
     begun with, and goes on there.
     """
-    path = choice.located(file, definition_paths())
+    path = choice.located(file)
     definition = choice.opened(path)
     change = {}
     if map_file is not None:

@@ -17,7 +17,6 @@ from llm_fsm.cli.exit_codes import Failure, failing
 from llm_fsm.cli.options import command, db_option, json_option
 from llm_fsm.cli.stores import known_id, meant, open_existing, tell_unlisted, unlisted
 from llm_fsm.cli.terminal import console, escape
-from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.model_call import ask
 from llm_fsm.errors import ModelError
@@ -50,7 +49,7 @@ def replay(
     those on record; nothing is stored. Without an ID all conversations of FILE's machine are
     played. Exit code 1 when one goes another way.
     """
-    path = choice.located(file, definition_paths())
+    path = choice.located(file)
     machine = AsyncMachine(
         choice.opened(path), model="offline", store="memory", file=path, allow_unsafe=True
     )

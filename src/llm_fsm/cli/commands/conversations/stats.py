@@ -60,8 +60,7 @@ class ConversationTally:
             self.states[line.definition, line.state].dropped += 1
         state = ""
         for record in records:
-            moment = _moment(record)
-            moment = line.updated if moment is None else moment
+            moment = line.updated if record.time is None else record.time
             day = _day(moment)
             heard, state = state, _state_after(record, state)
             if record.kind in ("undo", "migrate", "heard", "end") or moment < since:
@@ -92,16 +91,6 @@ def _state_after(record: TurnRecord, state: str) -> str:
             case ev.TurnUndone():
                 state = str(event.session.get("state", state))
     return state
-
-
-def _moment(record: TurnRecord) -> float | None:
-    for event in record.events:
-        if isinstance(
-            event,
-            ev.Started | ev.UserSaid | ev.Answered | ev.RunResumed | ev.TimedOut | ev.Reminded,
-        ):
-            return event.time
-    return None
 
 
 def _day(moment: float) -> str:
