@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from llm_fsm._json import JsonMap
+from llm_fsm._text import sha256_of
 from llm_fsm.conditions.coercion import look_up
 from llm_fsm.conditions.compiler import compile_rule, test
 from llm_fsm.releases.file import Release
@@ -27,8 +27,8 @@ def place_of(salt: str, value: Any) -> float:
     Returns:
         The first 64 bits of the SHA-256 of both, as a fraction.
     """
-    digest = hashlib.sha256(json.dumps([salt, value], sort_keys=True).encode()).digest()
-    return int.from_bytes(digest[:8]) / _PLACES
+    digest = sha256_of(json.dumps([salt, value], sort_keys=True))
+    return int(digest[:16], 16) / _PLACES
 
 
 def arm_of(

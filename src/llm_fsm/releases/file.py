@@ -49,7 +49,7 @@ class _Form(BaseModel):
 class ReleaseGuard(_Form):
     """A limit for the candidate. When it is broken, no new conversation begins on the candidate."""
 
-    figure: Annotated[str, Field(pattern=rf"^({'|'.join((COUNT, *SHARES, OUTCOME))}\w+)$")]
+    figure: Annotated[str, Field(pattern=rf"^({'|'.join((COUNT, *SHARES, OUTCOME))}[\w-]+)$")]
     """A figure is `errors`, `error_share`, `handover_share`, `missed_share`, or `outcome:` with the
     word of an outcome."""
     worse_by: Annotated[float, Field(gt=0, le=1)] | None = None
