@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import msgspec
 
@@ -74,6 +74,11 @@ def texts_at(value: object, key: str) -> list[str]:
 def as_list(value: Any) -> list[Any]:
     """Return a list as it is, and any other value as the only item of one."""
     return value if isinstance(value, list) else [value]
+
+
+def is_list_of(value: object, kind: type[T]) -> TypeGuard[list[T]]:
+    """Return true if a value is a list, and all its items are of this type."""
+    return isinstance(value, list) and all(isinstance(item, kind) for item in value)
 
 
 def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:

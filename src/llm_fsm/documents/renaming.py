@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from llm_fsm._json import escape, list_at, member, steps, unescape, value_at
+from llm_fsm._json import escape, is_list_of, list_at, member, steps, unescape, value_at
 from llm_fsm.definition.marks import places_in
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.naming import NamePlace, Naming
@@ -133,7 +133,7 @@ def _new_lines(document: Any, place: NamePlace, maps: _Maps) -> Iterator[tuple[s
     match old:
         case str():
             yield place.pointer, old, _new(old, place.naming, maps)
-        case list() if all(isinstance(line, str) for line in old):
+        case list() if is_list_of(old, str):
             lines = _new(_LINE.join(old), place.naming, maps).split(_LINE)
             for number, (line, other) in enumerate(zip(old, lines, strict=True)):
                 yield f"{place.pointer}/{number}", line, other

@@ -20,7 +20,7 @@ from fnmatch import fnmatchcase
 from importlib import import_module
 from typing import Any, Literal, get_args
 
-from llm_fsm._json import JsonDict, JsonMap, value_at
+from llm_fsm._json import JsonDict, JsonMap, is_list_of, value_at
 from llm_fsm._text import suggestion
 from llm_fsm.conditions.coercion import is_whole
 from llm_fsm.errors import Finding, Level
@@ -131,7 +131,7 @@ def _known(word: str) -> str:
 
 
 def _rules(name: str, value: object) -> tuple[str, ...]:
-    if isinstance(value, list) and all(isinstance(word, str) for word in value):
+    if is_list_of(value, str):
         return tuple(_known(word) for word in value)
     raise ConfigError(f'"{name}" in {_PLACE} is a list of rules, such as ["F", "missing-purpose"]')
 

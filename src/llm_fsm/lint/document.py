@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import Any, NamedTuple, TypeVar
 
-from llm_fsm._json import JsonMap, Schemas, list_at, object_at, step, steps
+from llm_fsm._json import JsonMap, Schemas, is_list_of, list_at, object_at, step, steps
 from llm_fsm._text import nearest
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.lint.facts.suggestions import Speller
@@ -102,7 +102,7 @@ class Placed(NamedTuple):
         inner = self.get(key)
         if isinstance(inner, str):
             return inner
-        if isinstance(inner, list) and all(isinstance(line, str) for line in inner):
+        if is_list_of(inner, str):
             return "\n".join(inner)
         return ""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, TypeAlias
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, is_list_of
 from llm_fsm.session.messages import ToolSpec
 from llm_fsm.session.reply_schema import type_of
 
@@ -83,7 +83,7 @@ def google_schema(schema: JsonMap) -> JsonDict:
         made |= {"nullable": True} if len(plain) < len(kind) else {}
         kind = plain[0] if plain else None
     choices = [schema["const"]] if "const" in schema else schema.get("enum")
-    if isinstance(choices, list) and choices and all(isinstance(item, str) for item in choices):
+    if choices and is_list_of(choices, str):
         made["enum"], kind = choices, "string"
     elif isinstance(choices, list) and choices:
         kind = kind or type_of(choices[0])

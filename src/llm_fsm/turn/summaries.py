@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from llm_fsm._json import JsonDict
+from llm_fsm._json import JsonDict, is_list_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.memory import Background, MemoryFault
 from llm_fsm.session.redaction import redacted
@@ -141,6 +141,6 @@ def summary_of(text: str) -> tuple[str, tuple[str, ...] | None]:
     summary, todo = reply.get("summary"), reply.get("todo_list")
     if not isinstance(summary, str):
         summary = ""
-    if not isinstance(todo, list) or not all(isinstance(item, str) for item in todo):
+    if not is_list_of(todo, str):
         return summary.strip(), None
     return summary.strip(), tuple(todo)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from llm_fsm._json import JsonDict, as_list, list_at, object_at, step, without
+from llm_fsm._json import JsonDict, as_list, is_list_of, list_at, object_at, step, without
 from llm_fsm._text import unused
 from llm_fsm.definition.compat.legacy import Ledger
 from llm_fsm.definition.names import STATE_ID_PATTERN
@@ -37,7 +37,7 @@ def _is_workflow(document: JsonDict) -> bool:
     """
     states = document.get("states")
     rows = list_at(document, "states") or [*object_at(document, "states").values()]
-    if "initial_state" in document or not rows or not all(isinstance(row, dict) for row in rows):
+    if "initial_state" in document or not rows or not is_list_of(rows, dict):
         return False
     tabled = isinstance(document.get("transitions"), dict)
     return tabled or (isinstance(states, list) and any(_TASK_KEYS & row.keys() for row in rows))
@@ -191,7 +191,7 @@ def _tools(state: JsonDict, tools: JsonDict) -> None:
     if not isinstance(listed, list):
         return
     names = [tool.get("name") if isinstance(tool, dict) else tool for tool in listed]
-    if all(isinstance(name, str) for name in names):
+    if is_list_of(names, str):
         state["tools"] = names
         tools.update({str(name): {"registered": name} for name in names})
 

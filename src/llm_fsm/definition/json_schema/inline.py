@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, member, object_at, without
+from llm_fsm._json import JsonDict, JsonMap, is_list_of, member, object_at, without
 
 MAX_NODES = 10_000
 """The most parts of a schema whose references are replaced."""
@@ -87,7 +87,7 @@ def _untitled(schema: Any, name: str) -> Any:
 def _straight(node: JsonDict, word: str) -> JsonDict:
     """Return a union without its list, if it has one schema beside null, or only single values."""
     options = node.get(word)
-    if not isinstance(options, list) or not all(isinstance(option, dict) for option in options):
+    if not is_list_of(options, dict):
         return node
     rest = without(node, {word})
     some = options if word == "allOf" else [option for option in options if option != _NULL]

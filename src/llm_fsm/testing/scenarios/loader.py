@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from llm_fsm._json import JsonDict, JsonMap, list_at, step, without
+from llm_fsm._json import JsonDict, JsonMap, is_list_of, list_at, step, without
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.subflows import Flows
@@ -254,7 +254,7 @@ class _CaseReader:
         if rows == []:
             self.fault("the table has no rows", f"{pointer}/table")
             return
-        if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+        if not rows or not is_list_of(rows, dict):
             found = self.valid(Case, case, pointer)
             if found is not None:
                 yield self.play(shared, found, pointer, found.name or default)
