@@ -71,6 +71,12 @@ def texts_at(value: object, key: str) -> list[str]:
     return [item for item in list_at(value, key) if isinstance(item, str)]
 
 
+def joined(value: object) -> str | None:
+    """Return a text, which may be written as a list of lines; None for any other value."""
+    lines = as_list(value)
+    return "\n".join(lines) if is_list_of(lines, str) else None
+
+
 def as_list(value: Any) -> list[Any]:
     """Return a list as it is, and any other value as the only item of one."""
     return value if isinstance(value, list) else [value]

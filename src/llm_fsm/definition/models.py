@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticCustomError
 
-from llm_fsm._json import JsonMap, Schemas, is_list_of, object_at, texts_at
+from llm_fsm._json import JsonMap, Schemas, joined, object_at, texts_at
 from llm_fsm._text import sha256_of
 from llm_fsm.conditions.compiler import CompiledRule, compile_rule
 from llm_fsm.definition.marks import MarkedModel, NamedKey, NamedRule, NamedState, WrittenAs
@@ -34,11 +34,10 @@ from llm_fsm.languages import is_english
 
 def _join_lines(value: object) -> object:
     """Join a text that is written as a list of lines."""
-    if is_list_of(value, str):
-        return "\n".join(value)
-    if isinstance(value, str):
-        return value
-    raise PydanticCustomError("text_type", "text or a list of lines")
+    text = joined(value)
+    if text is None:
+        raise PydanticCustomError("text_type", "text or a list of lines")
+    return text
 
 
 def _whole(value: object) -> object:

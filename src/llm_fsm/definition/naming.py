@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any, NamedTuple
 
-from llm_fsm._json import member, step
+from llm_fsm._json import as_list, member, step
 from llm_fsm.conditions.closures import LOOPS
 from llm_fsm.conditions.operators import EQUALITIES
 
@@ -94,10 +94,12 @@ def _in_rule(value: Any, pointer: str, naming: Naming) -> Iterator[NamePlace]:
 
 def _read_keys(operation: str, given: Any, pointer: str) -> Iterator[tuple[str, Any]]:
     """Yield the arguments that are names of keys."""
-    if operation == "var" and isinstance(given, list):
-        given = given[:1]  # a default value follows
-    if operation == "missing_some" and isinstance(given, list) and len(given) > 1:
-        given, pointer = given[1], f"{pointer}/1"
+    match operation, given:
+        case "var", [name, *_]:  # a default value follows
+            given = [name]
+        case "missing_some", [_, names, *_]:
+            given = names
+            pointer = f"{pointer}/1"
     if not isinstance(given, list):
         yield pointer, given
         return
@@ -106,7 +108,5 @@ def _read_keys(operation: str, given: Any, pointer: str) -> Iterator[tuple[str, 
 
 
 def _is_state(part: Any) -> bool:
-    name = member(part, "var")
-    if isinstance(name, list) and name:
-        name = name[0]
+    name = next(iter(as_list(member(part, "var"))), None)
     return isinstance(name, str) and name in STATE_NAMES

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, as_list, is_list_of, places_of, step
+from llm_fsm._json import JsonDict, JsonMap, joined, places_of, step
 from llm_fsm._text import listed, nearest
 from llm_fsm._zones import NO_ZONES, zone_fault
 from llm_fsm.conditions.coercion import is_number
@@ -342,7 +342,7 @@ def _name_fault(part: ValueForm, value: str) -> str | None:
 def _has_type(kind: str, value: Any) -> bool:
     match kind:
         case "text":
-            return is_list_of(as_list(value), str)
+            return joined(value) is not None
         case "integer":
             return is_number(value) and (isinstance(value, int) or value.is_integer())
         case "number":

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import Any, NamedTuple, TypeVar
 
-from llm_fsm._json import JsonMap, Schemas, is_list_of, list_at, object_at, step, steps
+from llm_fsm._json import JsonMap, Schemas, joined, list_at, object_at, step, steps
 from llm_fsm._text import nearest
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.lint.facts.suggestions import Speller
@@ -99,12 +99,7 @@ class Placed(NamedTuple):
 
     def text(self, key: str) -> str:
         """Return the text at `key`, with lines joined; "" if there is none."""
-        inner = self.get(key)
-        if isinstance(inner, str):
-            return inner
-        if is_list_of(inner, str):
-            return "\n".join(inner)
-        return ""
+        return joined(self.get(key)) or ""
 
 
 class Computed(dict[K, T]):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from llm_fsm._json import JsonMap, grouped, list_at, places_of, step
 from llm_fsm.conditions.coercion import is_whole
@@ -136,19 +136,20 @@ def read_suppressions(document: JsonMap) -> Suppressions:
     return Suppressions(tuple(entries), tuple(faults))
 
 
-def _entry(item: object, pointer: str) -> Suppression | None:
-    if isinstance(item, str):
-        return Suppression(pointer, item, "", "")
-    if not isinstance(item, dict) or not isinstance(item.get("rule"), str):
-        return None
-    at = item.get("at")
-    reason = item.get("reason")
-    return Suppression(
-        pointer,
-        item["rule"],
-        at.rstrip("/") if isinstance(at, str) else "",
-        reason.strip() if isinstance(reason, str) else "",
-    )
+def _entry(item: Any, pointer: str) -> Suppression | None:
+    match item:
+        case str():
+            return Suppression(pointer, item, "", "")
+        case {"rule": str(rule)}:
+            at = item.get("at")
+            reason = item.get("reason")
+            return Suppression(
+                pointer,
+                rule,
+                at.rstrip("/") if isinstance(at, str) else "",
+                reason.strip() if isinstance(reason, str) else "",
+            )
+    return None
 
 
 def _unknown_setting(name: str) -> Finding:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, as_list, is_list_of, member, places_of, step, without
+from llm_fsm._json import JsonDict, JsonMap, as_list, joined, member, places_of, step, without
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.compiler import collect_faults
 from llm_fsm.definition.codes import finding
@@ -265,10 +265,8 @@ def _said(item: Any) -> Any:
             return item
         speaker = spoken[1].lower()
         return {_SPEAKERS.get(speaker, speaker): spoken[2]}
-    role = member(item, "role")
-    if is_list_of(role, str):
-        role = "\n".join(role)  # a text may be a list of lines
-    if isinstance(role, str) and role.strip():
+    role = joined(member(item, "role"))
+    if role is not None and role.strip():
         for key in ("content", "text", "message"):
             if key in item:
                 return {_SPEAKERS.get(role, role): item[key]}

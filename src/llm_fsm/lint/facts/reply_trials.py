@@ -79,20 +79,13 @@ def _tried(flow: DataFlow, state: str, text: str) -> Trial | None:
     typed = all(is_system(name) or _is_closed(flow.document.keys.get(name), 0) for name in names)
     contexts = list(_contexts(offered))
     results = list(renderings(text, contexts))
-    failed = [
-        (result, values)
-        for result, values in zip(results, contexts, strict=True)
-        if result.words is None
-    ]
+    trials = list(zip(results, contexts, strict=True))
+    failed = [trial for trial in trials if trial[0].words is None]
     if len(failed) == len(results) and (typed or all(_is_sure(one.why, names) for one in results)):
         return Trial("fails", _plainly(failed[0][0].why))
     hard = next((one for one in failed if one[0].kind in _TYPED), None)
     if hard is not None and typed:
-        passed = [
-            values
-            for result, values in zip(results, contexts, strict=True)
-            if result.words is not None
-        ]
+        passed = [values for result, values in trials if result.words is not None]
         return Trial("may-fail", _plainly(hard[0].why), _shown(_telling(hard[1], passed)))
     # no parts of unknown values
     whole = len(names) <= _FEW and not re.search(r"[\[.]", _TEXT.sub("", code))
@@ -168,17 +161,15 @@ def _sparse(schema: object, value: Any) -> Any:
     """Return a value without the parts that its schema does not require. A list keeps its first
     item whole.
     """
-    if not isinstance(schema, dict):
-        return value
-    if isinstance(value, list):
-        items = schema.get("items")
-        return [*value[:1], *(_sparse(items, item) for item in value)]
-    if isinstance(value, dict):
-        kept = list_at(schema, "required")
-        parts = object_at(schema, "properties")
-        return {
-            name: _sparse(parts.get(name), part) for name, part in value.items() if name in kept
-        }
+    match schema, value:
+        case dict(), list():
+            items = schema.get("items")
+            return [*value[:1], *(_sparse(items, item) for item in value)]
+        case dict(), dict():
+            kept = list_at(schema, "required")
+            parts = object_at(schema, "properties")
+            named = value.items()
+            return {name: _sparse(parts.get(name), part) for name, part in named if name in kept}
     return value
 
 

@@ -30,13 +30,12 @@ def operators_in(rule: object) -> Iterator[str]:
     """Yield every operator of a rule."""
     left = [rule]
     while left:
-        part = left.pop()
-        if isinstance(part, list):
-            left += [item for item in reversed(part) if isinstance(item, _PARTED)]
-        elif isinstance(part, dict) and len(part) == 1:
-            [(operator, written)] = part.items()
-            yield operator
-            if isinstance(written, _PARTED):
+        match left.pop():
+            case list(part):
+                left += reversed(part)
+            case dict(part) if len(part) == 1:
+                [(operator, written)] = part.items()
+                yield operator
                 left.append(written)
 
 

@@ -26,23 +26,24 @@ def samples(schema: JsonMap, definitions: JsonMap, depth: int = 0) -> Iterator[A
         yield from (value for value in listed if value is not None)
         return
     for value in _without_surprise(values.samples()):
-        if isinstance(value, list):
-            items = schema.get("items")
-            inner = (
-                samples(items, definitions, depth + 1)
-                if isinstance(items, dict) and depth < _DEPTH
-                else iter(())
-            )
-            yield list(islice(inner, 2)) or ["text"]
-        elif isinstance(value, dict):
-            named = object_at(schema, "properties").items() if depth < _DEPTH else ()
-            yield {
-                key: next(samples(member, definitions, depth + 1), "text")
-                for key, member in named
-                if isinstance(member, dict)
-            }
-        else:
-            yield value
+        match value:
+            case list():
+                items = schema.get("items")
+                inner = (
+                    samples(items, definitions, depth + 1)
+                    if isinstance(items, dict) and depth < _DEPTH
+                    else iter(())
+                )
+                yield list(islice(inner, 2)) or ["text"]
+            case dict():
+                named = object_at(schema, "properties").items() if depth < _DEPTH else ()
+                yield {
+                    key: next(samples(member, definitions, depth + 1), "text")
+                    for key, member in named
+                    if isinstance(member, dict)
+                }
+            case _:
+                yield value
 
 
 def _without_surprise(values: Iterable[Any]) -> Iterator[Any]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import get_args
 
+from llm_fsm._json import list_at
 from llm_fsm._text import listed
+from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.graph import reachable
 from llm_fsm.definition.names import Kind
 from llm_fsm.lint.document import Document
@@ -239,14 +241,10 @@ def remind_after_timeout(document: Document) -> Faults:
     Remind earlier, or wait longer. Both are seconds from the beginning of the wait.
     """
     for state in document.states.values():
-        timeout, remind = state.get("timeout"), state.get("remind")
-        if (
-            isinstance(timeout, bool)
-            or not isinstance(timeout, int | float)
-            or not isinstance(remind, list)
-        ):
+        timeout = state.get("timeout")
+        if not is_number(timeout):
             continue
-        for index, seconds in enumerate(remind):
+        for index, seconds in enumerate(list_at(state.value, "remind")):
             if isinstance(seconds, int | float) and seconds >= timeout:
                 yield Fault(
                     f"the wait is over after {timeout:g} seconds, before this reminder",
