@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from llm_fsm._json import JsonDict
-
 if TYPE_CHECKING:
+    from llm_fsm._json import JsonDict
     from llm_fsm.tools.registry import ToolRegistry
 
 

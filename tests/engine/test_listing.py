@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -131,7 +132,8 @@ async def test_the_doctor_finds_labels_that_are_not_those_of_the_conversation():
     store = MemoryStore()
     async with machine_on(store) as machine:
         await machine.start(conversation_id="a", metadata={"user": "ada"})
-        store._conversations["a"].metadata["user"] = "bob"
+        kept = store._conversations["a"]
+        kept.first = replace(kept.first, metadata={"user": "bob"})
         assert "'metadata'" in str(await examine(store))
 
 
