@@ -42,10 +42,30 @@ def test_figures_for_prometheus() -> None:
         'llm_fsm_turns_total{arm="",definition="greeter",kind="message",release="",state="bye"} 1.0'
         in lines
     )
-    assert 'llm_fsm_transitions_total{by="model",from="hello",to="bye"} 1.0' in lines
+    moved = 'llm_fsm_transitions_total{by="model",definition="greeter",from="hello",to="bye"} 1.0'
+    assert moved in lines
+    of_turns = [line for line in lines if line.startswith("llm_fsm_") and "_http_" not in line]
+    assert [line for line in of_turns if 'definition="greeter"' not in line] == [
+        line for line in of_turns if line.startswith("llm_fsm_open_streams")
+    ]
     route = "/conversations/{conversation_id}/messages"
     assert f'llm_fsm_http_requests_total{{method="POST",route="{route}",status="200"}} 1.0' in lines
     assert "llm_fsm_open_streams 0.0" in lines
+
+
+@pytest.mark.parametrize(
+    ("said", "misses"), [(("Hm?",), 1), (("Hm?", "What?"), 2), (("Hm?", "Ada"), 1), (("Ada",), 0)]
+)
+def test_a_message_that_nothing_comes_of_is_a_miss(said: tuple[str, ...], misses: int) -> None:
+    known, unknown = reply("bye", "Bye.", name="Ada"), reply("hello", "I did not find that.")
+    model = ScriptedLLM([known if text == "Ada" else unknown for text in said])
+    app = create_app(AsyncMachine.from_dict(GREETER, model=model), due_seconds=None)
+    with served(app) as url, client_at(url) as client:
+        client.post("/conversations", json={"definition": "greeter", "greet": False, "id": "c"})
+        for text in said:
+            client.post("/conversations/c/messages", json={"text": text})
+        lines = client.get("/metrics").text.splitlines()
+    assert f'llm_fsm_misses_total{{definition="greeter"}} {float(misses)}' in lines
 
 
 def test_figures_need_a_token_without_limits(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from llm_fsm import events as ev
 from llm_fsm._json import step
 from llm_fsm.editor import models
-from llm_fsm.session.turn_record import TurnRecord, of_kind, parse, without_undone
+from llm_fsm.session.turn_record import TurnRecord, parse, without_undone
 from llm_fsm.stores.base import Listed, ListQuery, Store
 
 PAGE = 50
@@ -116,7 +116,7 @@ def _count(records: Iterable[TurnRecord], flows: defaultdict[str, models.FlowFig
 
 
 def _spend(figures: models.FlowFigures, record: TurnRecord) -> None:
-    figures.misses += len(of_kind(record.events, ev.Missed))
+    figures.misses += record.missed
     figures.tokens += record.usage.input_tokens + record.usage.output_tokens
     figures.seconds += record.usage.seconds
     if record.usage.cost:

@@ -73,7 +73,7 @@ class TurnSaved(Event, frozen=True, kw_only=True):
     `definition` is the machine's name, and `kind` is as in turn records. `turn` is the turn's
     number, `state` the state after it, and `seconds` the time that it took. `secrets` are the
     values of secret keys so far, so that an observer can leave them out of what it passes on.
-    `release` and `arm` are as in `ReleaseChosen`.
+    `release` and `arm` are as in `ReleaseChosen`. `missed`: nothing came of its message.
     """
 
     definition: str
@@ -86,6 +86,7 @@ class TurnSaved(Event, frozen=True, kw_only=True):
     secrets: tuple[str, ...] = ()
     release: str = ""
     arm: str = ""
+    missed: bool = False
 
 
 class TurnAborted(Event, frozen=True, kw_only=True):

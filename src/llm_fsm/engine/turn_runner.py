@@ -517,7 +517,12 @@ class TurnRunner:
         own = session.definition == self.host.identity
         now = self.host.now()
         record = TurnRecord(
-            kind=kind, turn=session.turn, usage=usage, events=tuple(self.events), time=now
+            kind=kind,
+            turn=session.turn,
+            usage=usage,
+            events=tuple(self.events),
+            time=now,
+            missed=kind == "message" and session.brought_nothing(),
         )
         number = loaded.version + 1
         request_ids = record.request_ids
@@ -568,6 +573,7 @@ class TurnRunner:
             state=session.state,
             ended=session.ended,
             usage=record.usage,
+            missed=record.missed,
             seconds=time.monotonic() - self._began,
             secrets=secrets_in(record.events, is_secret, contexts, session.secrets),
             release=session.release,

@@ -31,6 +31,8 @@ MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"})
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
+_COUNTED = (ev.ModelReplied, ev.ToolReturned, ev.StateEntered, ev.MoveRefused, ev.ContextRefused)
+
 
 class Metrics:
     """Counts events from `start` on."""
@@ -38,6 +40,7 @@ class Metrics:
     def __init__(self, service: Service) -> None:
         kept = self.registry = CollectorRegistry()
         self._service = service
+        self._begun: dict[str, list[ev.Event]] = {}
         per_turn = ("definition", "state", "release", "arm")
         self.turns = Counter("llm_fsm_turns", "Turns on record", (*per_turn, "kind"), registry=kept)
         self.aborted = Counter(
@@ -51,18 +54,28 @@ class Metrics:
             registry=kept,
         )
         self.calls = Counter(
-            "llm_fsm_model_calls", "Model calls", ("model", "asked_for"), registry=kept
+            "llm_fsm_model_calls",
+            "Model calls",
+            ("definition", "model", "asked_for"),
+            registry=kept,
         )
         self.tokens = Counter("llm_fsm_tokens", "Tokens", (*per_turn, "type"), registry=kept)
         self.cost = Counter("llm_fsm_cost_dollars", "Cost", per_turn, registry=kept)
         self.tools = Counter(
-            "llm_fsm_tool_calls", "Calls of tools", ("tool", "failed"), registry=kept
+            "llm_fsm_tool_calls", "Calls of tools", ("definition", "tool", "failed"), registry=kept
         )
-        self.moves = Counter("llm_fsm_transitions", "Moves", ("from", "to", "by"), registry=kept)
+        self.moves = Counter(
+            "llm_fsm_transitions", "Moves", ("definition", "from", "to", "by"), registry=kept
+        )
         self.refusals = Counter(
-            "llm_fsm_refusals", "Moves and values that were refused", ("what",), registry=kept
+            "llm_fsm_refusals",
+            "Moves and values that were refused",
+            ("definition", "what"),
+            registry=kept,
         )
-        self.misses = Counter("llm_fsm_misses", "Messages that were not understood", registry=kept)
+        self.misses = Counter(
+            "llm_fsm_misses", "Messages that nothing came of", ("definition",), registry=kept
+        )
         self.requests = Counter(
             "llm_fsm_http_requests", "Requests", ("method", "route", "status"), registry=kept
         )
@@ -104,7 +117,7 @@ class Metrics:
         self.requests.labels(method, path, str(status)).inc()
         self.answers.labels(path).observe(seconds)
 
-    def _take(self, _: str, event: ev.Event) -> None:
+    def _take(self, conversation_id: str, event: ev.Event) -> None:
         # all machines of the process are observed, and a caller's tests, too
         if PLAYS.get() is not self._service:
             return
@@ -114,21 +127,31 @@ class Metrics:
                 place = (event.definition, event.state, event.release, event.arm)
                 self.turns.labels(*place, event.kind).inc()
                 self.seconds.labels(event.definition).observe(event.seconds)
+                self.misses.labels(event.definition).inc(event.missed)
                 if usage.calls:
                     self.tokens.labels(*place, "input").inc(usage.input_tokens)
                     self.tokens.labels(*place, "output").inc(usage.output_tokens)
                     self.cost.labels(*place).inc(usage.cost)
             case TurnAborted():
                 self.aborted.labels(event.definition, event.error).inc()
+            case _:
+                # only the end of a turn names its definition
+                if isinstance(event, _COUNTED):
+                    self._begun.setdefault(conversation_id, []).append(event)
+                return
+        for one in self._begun.pop(conversation_id, ()):
+            self._count(event.definition, one)
+
+    def _count(self, definition: str, event: ev.Event) -> None:
+        match event:
             case ev.ModelReplied():
-                self.calls.labels(event.model, event.asked_for).inc()
+                self.calls.labels(definition, event.model, event.asked_for).inc()
             case ev.ToolReturned():
-                self.tools.labels(event.name, str(event.error is not None).lower()).inc()
+                failed = str(event.error is not None).lower()
+                self.tools.labels(definition, event.name, failed).inc()
             case ev.StateEntered():
-                self.moves.labels(event.previous, event.state, event.by).inc()
+                self.moves.labels(definition, event.previous, event.state, event.by).inc()
             case ev.MoveRefused():
-                self.refusals.labels("move").inc()
+                self.refusals.labels(definition, "move").inc()
             case ev.ContextRefused():
-                self.refusals.labels("value").inc()
-            case ev.Missed():
-                self.misses.inc()
+                self.refusals.labels(definition, "value").inc()

@@ -426,6 +426,11 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
         within it."""
         return self.in_digression() and self.stack[-1].entered == digression
 
+    def brought_nothing(self) -> bool:
+        """Return true if nothing came of the last message."""
+        count, turn = self.fruitless or (0, 0)
+        return count > 0 and turn == self.turn
+
     def system_names(self) -> JsonDict:
         """Return the read-only names that conditions, prompts, handlers and fixed replies may
         use."""

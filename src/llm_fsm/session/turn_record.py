@@ -29,13 +29,14 @@ Kind = Literal[
 
 class TurnRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One stored turn. `turn` counts messages and answers; the start is turn 0. `time`: when it was
-    committed."""
+    committed. `missed`: nothing came of its message."""
 
     kind: Kind
     turn: int
     usage: Usage
     events: tuple[ev.AnyEvent, ...]
     time: float | None = None
+    missed: bool = False
 
     @property
     def text(self) -> str:

@@ -17,7 +17,7 @@ from llm_fsm.cli.stores import on_store, open_existing
 from llm_fsm.cli.terminal import console
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import Usage
-from llm_fsm.session.turn_record import TurnRecord, of_kind, parse
+from llm_fsm.session.turn_record import TurnRecord, parse
 from llm_fsm.stores.base import Listed, ListQuery, Store, every_line
 
 _PAGE = 500
@@ -75,7 +75,7 @@ class ConversationTally:
 def _add(counts: Counts, record: TurnRecord) -> None:
     counts.turns += 1
     counts.usage += record.usage
-    counts.misses += len(of_kind(record.events, ev.Missed))
+    counts.misses += record.missed
     counts.refusals += sum(
         isinstance(event, ev.MoveRefused | ev.ContextRefused) for event in record.events
     )
