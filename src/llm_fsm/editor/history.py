@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-from llm_fsm.editor.models import Commit
+from llm_fsm.editor.models import GitCommit
 
 MOST = 100
 """Commits that are listed."""
@@ -34,14 +34,14 @@ def repository_of(folder: str) -> str | None:
     return None if found is None else found.decode(errors="surrogateescape").strip() or None
 
 
-def commits(place: str) -> list[Commit]:
+def commits(place: str) -> list[GitCommit]:
     """Return the commits that changed the file at an absolute path, the newest first."""
     folder, name = os.path.split(place)
     form = ("--format=%H%x09%ct%x09%s", f"--max-count={MOST}")
     found = _git(folder, "--literal-pathspecs", "rev-list", *form, "HEAD", "--", name) or b""
     lines = [line.split("\t", 2) for line in found.decode("utf-8", "replace").splitlines()]
     rows = [line for line in lines if len(line) == 3]  # a line without tabs comes before each
-    return [Commit(id=name, time=float(time), words=words) for name, time, words in rows]
+    return [GitCommit(id=name, time=float(time), words=words) for name, time, words in rows]
 
 
 def committed(place: str, commit: str = "HEAD") -> str | None:

@@ -458,7 +458,7 @@ class DiffBody(TextBody):
     commit: str = Field(default="HEAD", pattern="^(HEAD|[0-9a-f]{40,64})$")
 
 
-class Commit(_Shape):
+class GitCommit(_Shape):
     """A commit of a file. `time` is in seconds since the epoch."""
 
     id: str

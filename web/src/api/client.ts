@@ -98,7 +98,7 @@ export const api = {
   templates: () => get<T.Template[]>("api/templates"),
   create: (body: T.NewBody) => post<T.Created>("api/new", body),
   diff: (body: T.DiffBody) => post<T.DiffAnswer>("api/diff", body),
-  commits: (path: string) => get<T.Commit[]>(`api/commits?path=${id(path)}`),
+  commits: (path: string) => get<T.GitCommit[]>(`api/commits?path=${id(path)}`),
   export: (body: T.ExportBody) => post<T.Exported>("api/export", body),
   talk: (body: T.TalkBody) => post<T.TalkView>("api/talks", body),
   say: (talk: string, body: T.MessageBody) => stream(`api/talks/${id(talk)}/messages`, body),

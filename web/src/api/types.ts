@@ -19,7 +19,7 @@ export interface CheckedText {
   findings: Array<FindingRow>; fix: FixOffer | null; graph: Graph; value: unknown;
 }
 export interface ChoiceRow { label: string; value: unknown; }
-export interface Commit { id: string; time: number; words: string; }
+export interface GitCommit { id: string; time: number; words: string; }
 export interface ConditionAnswer {
   logic: unknown; expression: string | null; faults: Array<string>; holds: boolean | null;
   error: string | null;

@@ -1,7 +1,7 @@
 // What is different from a commit, the saved file or another file: by meaning, as text, and on the canvas.
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api/client";
-import type { Commit, DiffAnswer } from "../api/types";
+import type { GitCommit, DiffAnswer } from "../api/types";
 import { leaveUnsaved } from "../state/actions";
 import { openVersion } from "../state/files";
 import {
@@ -30,7 +30,7 @@ export default function Diff() {
   const text = present()?.text ?? "";
   const first = settings?.has_git ? `${COMMIT}HEAD` : SAVED;
   const [against, setAgainst] = useState(old?.file ?? first);
-  const [commits, setCommits] = useState<readonly Commit[]>([]);
+  const [commits, setCommits] = useState<readonly GitCommit[]>([]);
   const [found, setFound] = useState<DiffAnswer | null>(null);
   const [problem, setProblem] = useState("");
   const isCommit = against.startsWith(COMMIT);
@@ -131,7 +131,7 @@ export default function Diff() {
 
 const dateOf = (time: number): string =>
   new Date(time * 1000).toLocaleDateString(undefined, { dateStyle: "medium" });
-const commitWords = ({ id, time, words }: Commit): string =>
+const commitWords = ({ id, time, words }: GitCommit): string =>
   `${words} (${id.slice(0, 7)}, ${dateOf(time)})`;
 
 /** Draw the differences to another text over the present picture. */

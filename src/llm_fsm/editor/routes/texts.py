@@ -54,7 +54,7 @@ def router(studio: Studio) -> APIRouter:
         return compared(body, folder)
 
     @made.get("/commits")
-    def list_commits(path: str = Query(max_length=4096)) -> list[models.Commit]:
+    def list_commits(path: str = Query(max_length=4096)) -> list[models.GitCommit]:
         """List the commits that changed a file, the newest first."""
         return commits(folder.place(path))
 
