@@ -47,6 +47,10 @@ ORDERINGS: Final = frozenset({"<", "<=", ">", ">="})
 COMPARISONS: Final = EQUALITIES | ORDERINGS
 CLOCKS: Final = frozenset({"now", "today"})
 """Operators that read the time of the turn."""
+OF_KEYS: Final = frozenset({"var", "missing", "missing_some", "has_context", "context_length"})
+"""Operators whose arguments are names of context keys."""
+PRESENCE: Final = frozenset({"has_context", "exists", "missing", "missing_some"})
+"""Operators that ask if keys are known, and a second name of one."""
 
 _PATTERN_MEMORY = 1 << 20
 """Bytes that RE2 may use for one pattern. Small programs run fast on long texts."""

@@ -8,15 +8,13 @@ from typing import Any, NamedTuple
 
 from llm_fsm._json import as_list, member, step
 from llm_fsm.conditions.closures import LOOPS
-from llm_fsm.conditions.operators import EQUALITIES
+from llm_fsm.conditions.operators import EQUALITIES, OF_KEYS
 
 STATE_NAMES = frozenset({"_current_state", "_previous_state"})
 """Names in rules and replies whose values are ids of states."""
 _COMPARISONS = EQUALITIES | {"in"}
 _OF_NAMES = frozenset({"_quotes", "_clear"})
 """Keys of an update whose values name keys."""
-_READ = frozenset({"var", "missing", "missing_some", "has_context", "context_length"})
-"""Operations of rules whose arguments are context keys."""
 
 
 class Naming(Enum):
@@ -77,7 +75,7 @@ def _in_rule(value: Any, pointer: str, naming: Naming) -> Iterator[NamePlace]:
     key_naming = Naming.KEY if naming is Naming.RULE else naming
     for operation, given in value.items():
         place = pointer + step(operation)
-        if operation in _READ:
+        if operation in OF_KEYS:
             for at, text in _read_keys(operation, given, place):
                 if isinstance(text, str):
                     yield NamePlace(at, key_naming)

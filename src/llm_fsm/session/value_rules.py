@@ -20,11 +20,11 @@ from llm_fsm.conditions.compiler import (
     look_up,
     test,
 )
+from llm_fsm.conditions.operators import PRESENCE
 from llm_fsm.conditions.words import in_words
 from llm_fsm.definition.names import VALID
 
 _ORDER = frozenset({"<", "<=", ">", ">=", "lt", "lte", "gt", "gte"})
-_PRESENCE = frozenset({"has_context", "exists", "missing", "missing_some"})
 _SHAPE = 'expected a list of {"logic": …, "description": …}'
 
 
@@ -99,7 +99,7 @@ def _rules_of(key: str, items: object) -> Iterator[ValueRule]:
             ) from error
         description = str(item.get("description") or "").strip() or in_words(logic)
         # A rule that tests for a key itself says what is to happen while it is missing.
-        tested = _names_under(logic, _PRESENCE)
+        tested = _names_under(logic, PRESENCE)
         waits_for = frozenset(_names_under(logic, _ORDER)) - tested - {key}
         yield ValueRule(key=key, rule=rule, description=description, waits_for=waits_for)
 
@@ -112,7 +112,7 @@ def _names_under(logic: Any, operators: frozenset[str], *, inside: bool = False)
     match logic:
         case list():
             return set().union(*(_names_under(one, operators, inside=inside) for one in logic))
-        case str() if inside and operators is _PRESENCE:
+        case str() if inside and operators is PRESENCE:
             return {logic}
         case {"var": str(name) | [str(name)]} if inside and len(logic) == 1:
             return {name}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from llm_fsm._json import JsonMap, object_at, texts_at
+from llm_fsm.conditions.operators import PRESENCE
 from llm_fsm.definition.graph import explored, path_in
 from llm_fsm.definition.names import root_of
 from llm_fsm.lint.document import Computed, Document, once, once_each
@@ -19,9 +20,7 @@ from llm_fsm.lint.graph import Arc, arcs_from, fallback_targets, kind_of, patter
 from llm_fsm.lint.logics import compiled_rules
 from llm_fsm.lint.solver.outcomes import operators_in
 
-_PRESENCE = frozenset(
-    {"var", "has_context", "exists", "missing", "missing_some", "!", "!!", "and", "or"}
-)
+_PRESENCE = PRESENCE | {"var", "!", "!!", "and", "or"}
 """Operators that only ask if something is known."""
 
 

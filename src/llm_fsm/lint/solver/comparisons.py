@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from llm_fsm._json import JsonMap, step
+from llm_fsm.conditions.closures import LOOPS
 from llm_fsm.conditions.operators import COMPARISONS, ORDERINGS
 from llm_fsm.lint.document import Document, Placed, once, once_each
 from llm_fsm.lint.logics import compiled_rules, conditions_of, logics_of
@@ -13,7 +14,6 @@ from llm_fsm.lint.solver.outcomes import is_literal, operation, variable
 
 _COMPARING = COMPARISONS | {"in", "contains"}
 _LOGICAL = frozenset({"!!", "and", "or"})
-_LOOPS = frozenset({"map", "filter", "all", "some", "none", "reduce"})
 
 
 _LISTED = 20_000
@@ -81,7 +81,7 @@ def operations(rule: Any, pointer: str, positive: bool | None = None) -> Iterato
         yield from operations(rule[operator], below, turned)
         return
     for index, argument in enumerate(arguments):
-        if index != 1 or operator not in _LOOPS:
+        if index != 1 or operator not in LOOPS:
             yield from operations(argument, f"{below}/{index}", turned)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from llm_fsm._json import JsonDict, JsonMap, list_at, without
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.compiler import CompiledRule, ConditionError, compile_rule, test
+from llm_fsm.conditions.operators import OF_KEYS
 from llm_fsm.definition.json_schema.validator import CompiledSchema, ShapeError, compile_shape
 from llm_fsm.lint.solver.outcomes import operation
 from llm_fsm.turn.guards import Guard, Move, verdict
@@ -35,7 +36,6 @@ _OTHERS: Mapping[str, tuple[str, ...]] = {
     "or": ("and",),
 }
 """The opposite of each operator, and the one that includes its bound or leaves it out."""
-_NAMES = frozenset({"var", "missing", "missing_some", "has_context", "context_length"})
 """Operators whose texts are names of keys."""
 _MOST = 60
 """The most changes of one rule. A longer rule has the first ones."""
@@ -130,7 +130,7 @@ def _changed_rules(logic: Any) -> Iterator[tuple[str, Any]]:
     if found is None:
         return
     operator, arguments = found
-    if operator in _NAMES:
+    if operator in OF_KEYS:
         return
     yield from _other_operators(operator, arguments)
     for number, part in enumerate(arguments):

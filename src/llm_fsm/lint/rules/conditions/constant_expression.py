@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from llm_fsm.conditions.compiler import compile_rule, test
-from llm_fsm.conditions.operators import CLOCKS, COMPARISONS
+from llm_fsm.conditions.operators import CLOCKS, COMPARISONS, OF_KEYS
 from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, once_each, texts_of_states
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.logics import compiled_rules, conditions_of
@@ -16,7 +16,7 @@ from llm_fsm.lint.solver.comparisons import parts
 from llm_fsm.lint.solver.outcomes import operation, operators_in
 
 _DECIDING = COMPARISONS | {"!", "!!", "and", "or", "if", "?:", "in", "contains", "matches"}
-_READING = CLOCKS | {"var", "missing", "missing_some", "has_context", "context_length"}
+_READING = CLOCKS | OF_KEYS
 """Operators whose value may differ each time."""
 _COMPUTED = re.compile(r"[=!<>]=?|\b(?:and|or|not|in)\b|\{\{")
 """Operators of expressions in other languages."""
