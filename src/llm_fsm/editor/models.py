@@ -596,7 +596,7 @@ class TalkView(_Shape):
     not_forked: str | None = None
     """Why a stored conversation cannot be forked, such as a file that is missing; None: it can."""
     version: str | None = None
-    """The definition that a stored conversation ran on, as the store keeps it."""
+    """The definition that a stored conversation ran on, written as its file is."""
     problem: str | None = None
     """Why the last message led to no turn; None: it did."""
 
@@ -766,6 +766,8 @@ class StoredRow(_Shape):
     state: str
     turns: int
     ended: bool
+    outcome: str | None = None
+    """How it ended, such as `final`, `stuck`, or the word of its final state; None: it goes on."""
     created: float
     updated: float
     paused: str | None = None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 from llm_fsm import events as ev
 from llm_fsm._json import step
 from llm_fsm.editor import models
-from llm_fsm.session.turn_record import TurnRecord, parse, without_undone
+from llm_fsm.errors import UnreadableError
+from llm_fsm.session.turn_record import TurnRecord, first_of, parse, without_undone
 from llm_fsm.stores.base import Listed, ListQuery, Store
 
 PAGE = 50
@@ -36,7 +38,7 @@ async def stored_page(store: Store, words: str, after: str | None) -> models.Sto
             moment, _, name = after.partition(" ")
             query = replace(query, after=name, after_updated=float(moment))
         lines = await store.list(query)
-        found += [_row(line) for line in lines if _has(line, words)]
+        found += [await _row(store, line) for line in lines if _has(line, words)]
         after = f"{lines[-1].updated!r} {lines[-1].conversation_id}" if len(lines) == PAGE else None
         if after is None or len(found) >= PAGE:
             break
@@ -48,13 +50,20 @@ def _has(line: Listed, words: str) -> bool:
     return words.casefold() in text.casefold()
 
 
-def _row(line: Listed) -> models.StoredRow:
+async def _row(store: Store, line: Listed) -> models.StoredRow:
+    outcome = None
+    if line.ended:
+        with suppress(UnreadableError):  # one damaged record hides no other conversation
+            last = await store.records(line.conversation_id, after=line.turns - 1)
+            ends = [first_of(parse(text).events, ev.Ended) for text in last]
+            outcome = next((end.outcome for end in ends if end is not None), None)
     return models.StoredRow(
         id=line.conversation_id,
         definition=line.definition,
         state=line.state,
         turns=line.turns,
         ended=line.ended,
+        outcome=outcome,
         created=line.created,
         updated=line.updated,
         paused=line.paused or None,

@@ -54,6 +54,7 @@ class OpenTalk:
         program: The definitions that its turns are told by.
         live: None for the copy of a stored conversation, which is read only.
         not_forked: Why the copy of a stored conversation cannot go on; None: it can.
+        version: The definition of the copy of a stored conversation, written as its file is.
     """
 
     id: str
@@ -64,6 +65,7 @@ class OpenTalk:
     forked_from: str | None = None
     is_stale: bool = False
     not_forked: str | None = None
+    version: str | None = None
     calls: dict[int, list[models.ModelCall]] = dataclasses.field(default_factory=dict)
     lock: asyncio.Lock = dataclasses.field(default_factory=asyncio.Lock)
 
@@ -194,7 +196,7 @@ async def view(talk: OpenTalk) -> models.TalkView:
         forked_from=talk.forked_from,
         is_stale=talk.is_stale,
         not_forked=talk.not_forked,
-        version=talk.program.definition.canonical if live is None else None,
+        version=talk.version,
     )
 
 

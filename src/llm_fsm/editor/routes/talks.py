@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import uuid
 from collections.abc import AsyncGenerator
@@ -16,6 +17,7 @@ from llm_fsm import events as ev
 from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.subflows import Flows, read_document
+from llm_fsm.documents import patch
 from llm_fsm.documents.diff import diff
 from llm_fsm.documents.loader import load_text
 from llm_fsm.documents.subflows import gather
@@ -240,6 +242,7 @@ async def _stored(talks: Talks, conversation_id: str) -> OpenTalk:
             live=None,
             is_stale=present is not None and present.sha256 != pinned.sha256,
             not_forked=not_forked,
+            version=patch.set_value(body.text, "", json.loads(pinned.canonical)),
         )
     )
 
@@ -269,7 +272,8 @@ def _file_of(talks: Talks, definition: Definition) -> models.TalkBody:
             continue
         if kind_of_value(value, path) == "definition" and value.get("name") == definition.name:
             return models.TalkBody(path=path, text=text)
-    return models.TalkBody(path=f"{uuid.uuid4().hex}.json", text=definition.canonical)
+    kept = json.dumps(json.loads(definition.canonical), ensure_ascii=False, indent=2)
+    return models.TalkBody(path=f"{uuid.uuid4().hex}.json", text=f"{kept}\n")
 
 
 def _as_file(
