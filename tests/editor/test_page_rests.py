@@ -131,6 +131,15 @@ def test_the_page_rests_after_gestures_on_the_canvas(
         page.get_by_role("button", name="Tidy up selection").click()
         expect(page.get_by_role("status").filter(has_text="Tidy up")).to_be_visible()
         rests(page, "tidying up")
+        page.locator(".react-flow__pane").click(position={"x": 20, "y": 600})
+        state(page, "hello").click(button="right")
+        expect(page.get_by_role("menu")).to_be_visible()
+        rests(page, "a menu")
+        page.get_by_role("menuitem", name="Fold what follows").click()
+        expect(state(page, "occasion")).to_have_count(0)
+        rests(page, "folding a group")
+        page.get_by_role("button", name="Fit View").click()
+        rests(page, "fitting the picture")
 
 
 def test_the_page_rests_after_a_renaming_and_a_paste(

@@ -14,7 +14,7 @@ from llm_fsm.editor.folder import Folder
 from llm_fsm.editor.studio import Studio
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.stores.registry import resolve
-from studio_page import opened, write
+from studio_page import barriers, opened, write
 
 ROOT = Path(__file__).parents[2]
 AGE = {
@@ -60,7 +60,7 @@ def address(
     tmp_path_factory: pytest.TempPathFactory,
     serving_at: Callable[..., AbstractContextManager[str]],
 ) -> Iterator[str]:
-    """The address of a studio on a store with three conversations."""
+    """The address of a studio on a store with four conversations."""
     made = tmp_path_factory.mktemp("made")
     write(made / "age.json", json.dumps(AGE))
     write(made / "shop.json", json.dumps(SHOP))
@@ -76,6 +76,10 @@ def address(
     older["states"]["hello"]["purpose"] = "Who is there?"
     with Machine.from_dict(older, model="offline", store=store) as machine:
         machine.start(conversation_id="team/7 ü").send("Ana")
+    with Machine.from_file(folder / "greeting.json", model="offline", store=store) as machine:
+        chat = machine.start(conversation_id="guest-3")
+        for words in ("Ana", "I bring flowers"):
+            chat.send(words)
     with serving_at(Studio(folder=Folder(folder), store=lambda: resolve(store))) as found:
         yield found
 
@@ -102,7 +106,8 @@ def test_the_first_page_lists_conversations_and_searches_them(
         expect(first).to_contain_text("greeting")
         expect(first).to_contain_text("goes on in occasion")
         expect(first.locator("time")).to_have_count(2)
-        expect(row(page, "")).to_have_count(3)
+        expect(row(page, "guest-3")).to_contain_text("ended in goodbye")
+        expect(row(page, "")).to_have_count(4)
         page.get_by_role("searchbox").fill("SHOP")
         expect(row(page, "")).to_have_count(1)
         expect(row(page, "guest-2")).to_be_visible()
@@ -127,10 +132,15 @@ def test_each_opens_its_own_definition_in_its_own_version_or_says_that_it_is_gon
         note.get_by_role("button", name="Compare both").click()
         expect(page.get_by_label("Compare with")).to_have_value("greeting.json")
         expect(page.get_by_text("reworded from").first).to_be_visible()
+        unified = page.get_by_role("region", name="Difference as text")
+        expect(unified.locator(".added")).to_have_count(2)  # with the line of its head
+        expect(unified.locator(".removed")).to_have_count(2)
         page.get_by_role("button", name="Draw on the canvas").click()
         expect(page.get_by_role("group", name="State hello, talks. It is changed.")).to_have_count(
             1
         )
+        page.get_by_role("button", name="Play on the edited definition").click()
+        expect(page.get_by_role("list", name="Reworded")).to_contain_text('from "Who is there?"')
         note.get_by_role("button", name="Open greeting.json as it is now").click()
         expect(note).to_have_count(0)
         page.get_by_title("All files").click()
@@ -176,3 +186,24 @@ def test_one_with_subflows_is_read_without_its_files_and_names_them(
         expect(note).to_have_count(0)
         page.get_by_role("button", name="Step back to turn 0").click()
         expect(page.get_by_label("Your message")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_in_the_reviewers_room(
+    browser: Browser, address: str, scheme: str
+) -> None:
+    with opened(browser, address, color_scheme=scheme, bypass_csp=True) as page:
+        expect(row(page, "team/7 ü")).to_be_visible()
+        assert barriers(page) == []
+        row(page, "team/7 ü").click()
+        page.get_by_role("button", name="Why turn 1").click()
+        page.get_by_text("Begin elsewhere").click()
+        page.get_by_role("button", name="Play on the edited definition").click()
+        expect(page.get_by_role("list", name="Reworded")).to_be_visible()
+        assert barriers(page) == []
+        page.get_by_role("button", name="Compare both").click()
+        expect(page.get_by_text("reworded from").nth(1)).to_be_visible()
+        assert barriers(page) == []
+        page.get_by_role("button", name="Draw on the canvas").click()
+        expect(page.get_by_text("Since greeting.json")).to_be_visible()
+        assert barriers(page) == []

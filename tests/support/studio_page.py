@@ -8,7 +8,10 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from npm_client import folder as packages
+
 WIDE = {"width": 1400, "height": 860}
+AXE = "axe-core@4.14.1"
 NARROW = {"width": 390, "height": 800}
 
 
@@ -54,3 +57,16 @@ def write(path: Path, text: str) -> Path:
     """Write a file with the line ends as they are given."""
     path.write_bytes(text.encode())
     return path
+
+
+def barriers(page: Page) -> list[list[object]]:
+    """Return what axe finds wrong for readers and keyboards: its rule, and where.
+
+    Args:
+        page: The page, in a context with `bypass_csp=True`.
+    """
+    page.wait_for_timeout(300)  # colours glide
+    page.add_script_tag(path=packages(AXE) / "node_modules" / "axe-core" / "axe.min.js")
+    found: list[list[object]] = page.evaluate("""async () => (await axe.run()).violations.map(
+        (one) => [one.id, one.nodes.map((node) => node.target.join(' ')).slice(0, 3)])""")
+    return found

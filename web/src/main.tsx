@@ -235,10 +235,12 @@ function App() {
   return (
     <div class="app">
       <Top />
-      <DraftOffer />
-      <DiskNotice />
-      <VersionNotice />
-      <NoMachine />
+      <section aria-label="About the file">
+        <DraftOffer />
+        <DiskNotice />
+        <VersionNotice />
+        <NoMachine />
+      </section>
       <div class={`work ${isPanelOpen ? "with-panel" : ""}`}>
         <main class="view" aria-label={VIEWS.find(([name]) => name === view)?.[1]}>
           <Suspense fallback={<p class="quiet">Opening…</p>}>

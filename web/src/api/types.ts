@@ -139,8 +139,8 @@ export interface SavedTest { path: string; name: string; passed: boolean | null;
 export interface SetValue { do: "set"; pointer: string; value: unknown; }
 export interface StoredPage { conversations: Array<StoredRow>; next: string | null; }
 export interface StoredRow {
-  id: string; definition: string; state: string; turns: number; ended: boolean; created: number;
-  updated: number; paused: string | null;
+  id: string; definition: string; state: string; turns: number; ended: boolean;
+  outcome: string | null; created: number; updated: number; paused: string | null;
 }
 export interface Streamed {
   delta: string | null; replaced: string | null; state: string | null; talk: TalkView | null;

@@ -1,5 +1,5 @@
 // A condition: built of rows, written as an expression or as JsonLogic, and tried against an example at once.
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useId, useRef, useState } from "preact/hooks";
 import { api } from "../api/client";
 import type { ConditionAnswer } from "../api/types";
 import { getState } from "../state/store";
@@ -15,6 +15,7 @@ import {
   withPart,
 } from "../state/conditions";
 import { setValue } from "../state/gestures";
+import { useLatest } from "../state/observed";
 import { Faults } from "./Faults";
 import { Draft, JsonInput, type Reading, valueWithHeld } from "./inputs";
 import { isObject, own } from "./pointers";
@@ -44,7 +45,7 @@ export function ConditionField({ value, pointer }: Props) {
   const whole = groupOf(value);
   const written = JSON.stringify(value ?? null);
 
-  useEffect(() => {
+  useLatest([written, example], (isWanted) => {
     if (value === undefined || value === null) {
       setAnswer(null);
       return;
@@ -57,15 +58,11 @@ export function ConditionField({ value, pointer }: Props) {
       return;
     }
     setFault("");
-    let isOld = false;
     api
       .condition({ logic: value, context })
-      .then((found) => isOld || setAnswer(found))
-      .catch((error: Error) => isOld || setFault(error.message));
-    return () => {
-      isOld = true;
-    };
-  }, [written, example]);
+      .then((found) => isWanted() && setAnswer(found))
+      .catch((error: Error) => isWanted() && setFault(error.message));
+  });
 
   return (
     <fieldset class="condition">

@@ -1,13 +1,19 @@
 // A value that the page observes: what reads it is drawn anew when it changes.
 import { useSyncExternalStore } from "preact/compat";
+import { useEffect } from "preact/hooks";
 
-export interface Observed<State> {
-  readonly get: () => State;
-  readonly put: (state: State) => void;
-  readonly use: <R>(pick: (state: State) => R) => R;
+/** Ask for something when its inputs change. An answer counts only while nothing newer was asked. */
+export function useLatest(inputs: unknown[], ask: (isWanted: () => boolean) => unknown): void {
+  useEffect(() => {
+    let isWanted = true;
+    void ask(() => isWanted);
+    return () => {
+      isWanted = false;
+    };
+  }, inputs);
 }
 
-export function observed<State>(first: State): Observed<State> {
+export function observed<State>(first: State) {
   let state = first;
   const listeners = new Set<() => void>();
   const subscribe = (listener: () => void) => {
@@ -18,9 +24,7 @@ export function observed<State>(first: State): Observed<State> {
     state = next;
     for (const listener of listeners) listener();
   };
-  return {
-    get: () => state,
-    put,
-    use: (pick) => useSyncExternalStore(subscribe, () => pick(state)),
-  };
+  const use = <R>(pick: (state: State) => R): R =>
+    useSyncExternalStore(subscribe, () => pick(state));
+  return { get: () => state, put, use };
 }

@@ -82,12 +82,12 @@ export default function Talk() {
 }
 
 function Replayed() {
-  const { replay: played, model, isBusy } = useTalk();
+  const { replay: played, replayedBy, model, isBusy } = useTalk();
   const box = useRef<HTMLDivElement>(null);
   useEffect(() => box.current?.scrollIntoView({ block: "nearest" }), [played]);
   if (!played) return null;
   const { first, reason, reworded } = played;
-  const how = played.model === null ? "with its recorded replies" : `with ${played.model}`;
+  const how = replayedBy === null ? "with its recorded replies" : `with ${replayedBy}`;
   return (
     <div role="status" ref={box}>
       <p class={played.same ? "good" : "error"}>

@@ -8,11 +8,6 @@ import { settledText } from "../state/gestures";
 import { observed } from "../state/observed";
 import { attempt, getState, isUnsaved, light, openPanel, say, tell } from "../state/store";
 
-/** How the conversation went on the edited definition. `model`: the one that was asked; null: none. */
-export interface Played extends T.ReplayAnswer {
-  readonly model: string | null;
-}
-
 export interface TalkState {
   readonly talk: T.TalkView | null;
   readonly isBusy: boolean;
@@ -21,7 +16,9 @@ export interface TalkState {
   readonly streamed: string;
   readonly problem: string;
   readonly inspected: T.TurnInspection | null;
-  readonly replay: Played | null;
+  readonly replay: T.ReplayAnswer | null;
+  /** The model that was asked for it anew; null: none. */
+  readonly replayedBy: string | null;
   readonly saved: T.SavedTest | null;
   readonly model: string;
   readonly replies: string;
@@ -38,6 +35,7 @@ const store = observed<TalkState>({
   problem: "",
   inspected: null,
   replay: null,
+  replayedBy: null,
   saved: null,
   model: "offline",
   replies: "",
@@ -161,8 +159,11 @@ export const fork = (turn: number, message: string | null = null) =>
 /** Play the conversation on the edited definition: with its recorded replies, or with a model that is asked anew. */
 export const replay = (model: string | null = null) =>
   onTalk(async ({ id }) => {
-    const found = await api.replay(id, { ...(await settledText()), model });
-    changeTalk({ replay: { ...found, model } });
+    // Beside an old version, the edited definition is the file as it is now.
+    const file = getState().old?.file;
+    const edited = file ? await api.open(file) : await settledText();
+    const found = await api.replay(id, { path: edited.path, text: edited.text, model });
+    changeTalk({ replay: found, replayedBy: model });
   });
 
 export const saveTest = (name: string) =>
@@ -190,9 +191,11 @@ async function showDefinition(talk: T.TalkView, id: string): Promise<void> {
     if (getState().path !== talk.path || getState().old) await openFile(talk.path);
     return;
   }
-  const text = `${JSON.stringify(JSON.parse(talk.version ?? "{}"), null, 2)}\n`;
   const file = isThere ? talk.path : null;
-  await openVersion(file ?? fileNameOf(talk.definition), text, { of: `conversation ${id}`, file });
+  await openVersion(file ?? fileNameOf(talk.definition), talk.version ?? "", {
+    of: `conversation ${id}`,
+    file,
+  });
 }
 
 const fileNameOf = (name: string): string => `${name.replace(/[^\w-]+/g, "_")}.json`;

@@ -1,7 +1,8 @@
 // Stored conversations of all definitions, the newest first, and those that are searched for.
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { api } from "../api/client";
 import type { StoredRow } from "../api/types";
+import { useLatest } from "../state/observed";
 import { attempt } from "../state/store";
 import { openStored } from "../talk/talk";
 import { Press } from "./Buttons";
@@ -17,14 +18,7 @@ export default function Conversations() {
       setRows((now) => [...(after === null ? [] : (now ?? [])), ...page.conversations]);
       setNext(page.next);
     });
-  useEffect(() => {
-    let isWanted = true;
-    const timer = setTimeout(() => void read(null, () => isWanted), words === "" ? 0 : 200);
-    return () => {
-      isWanted = false;
-      clearTimeout(timer);
-    };
-  }, [words]);
+  useLatest([words], (isWanted) => read(null, isWanted));
   return (
     <section class="conversations" aria-label="Conversations">
       <h2>Conversations</h2>
@@ -57,8 +51,8 @@ export default function Conversations() {
   );
 }
 
-function outcomeOf({ ended, paused, state }: StoredRow): string {
-  if (ended) return `ended in ${state}`;
+function outcomeOf({ ended, outcome, paused, state }: StoredRow): string {
+  if (ended) return `ended in ${state}${outcome && outcome !== "final" ? `: ${outcome}` : ""}`;
   return paused ? `waits in ${state} (${paused.replace("_", " ")})` : `goes on in ${state}`;
 }
 

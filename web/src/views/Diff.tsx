@@ -4,6 +4,7 @@ import { api } from "../api/client";
 import type { GitCommit, DiffAnswer } from "../api/types";
 import { leaveUnsaved } from "../state/actions";
 import { openVersion } from "../state/files";
+import { useLatest } from "../state/observed";
 import {
   attempt,
   change,
@@ -37,24 +38,20 @@ export default function Diff() {
   useEffect(() => {
     if (path !== null && settings?.has_git) api.commits(path).then(setCommits).catch(tell);
   }, [path, settings]);
-  useEffect(() => {
+  useLatest([path, text, against], (isWanted) => {
     if (path === null) return;
-    let isOld = false;
     const before = against === SAVED ? getState().savedText : null;
     const other = against === SAVED || isCommit ? null : against;
     const commit = isCommit ? against.slice(COMMIT.length) : "HEAD";
     api
       .diff({ path, text, other, before, commit })
       .then((answer) => {
-        if (isOld) return;
+        if (!isWanted()) return;
         setFound(answer);
         setProblem("");
       })
-      .catch((error: Error) => isOld || setProblem(error.message));
-    return () => {
-      isOld = true;
-    };
-  }, [path, text, against]);
+      .catch((error: Error) => isWanted() && setProblem(error.message));
+  });
   const others = (listing?.files ?? []).filter((one) => one.path !== path || old !== null);
   const options = new Map([
     ...(settings?.has_git ? [[`${COMMIT}HEAD`, "the last commit"] as const] : []),
