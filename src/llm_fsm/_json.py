@@ -95,7 +95,7 @@ def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
     return found
 
 
-def without(values: Mapping[str, T], names: Container[str]) -> dict[str, T]:
+def without(values: Mapping[str, T], names: Container[object]) -> dict[str, T]:
     """Copy an object without these members."""
     return {name: value for name, value in values.items() if name not in names}
 
@@ -133,6 +133,16 @@ def _as_object(value: object) -> dict[Any, Any]:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def json_text(value: object) -> str:
+    """Write a JSON value as text for people to read, with spaces. Characters are unchanged."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def as_text(value: object) -> str:
+    """Return a text as it is, and any other value as JSON."""
+    return value if isinstance(value, str) else json_text(value)
 
 
 _UNICODE = json.JSONEncoder(

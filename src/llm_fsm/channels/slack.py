@@ -18,7 +18,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import PlainTextResponse, Response
 
 from llm_fsm import Choice
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, json_text
 from llm_fsm.channels.door import Door, IncomingMessage, Message, Messenger, is_hmac, posts, secret
 from llm_fsm.channels.fit import BOLD, HEADING, LINK, Limits, MessagePart, rewritten
 from llm_fsm.server.service import Service
@@ -98,7 +98,7 @@ def button(choice: Choice) -> JsonDict:
     """Return the button of a choice. Its question goes with it, so that an old button answers no
     later question.
     """
-    value = json.dumps({"label": choice.label, "question": choice.question}, ensure_ascii=False)
+    value = json_text({"label": choice.label, "question": choice.question})
     return {"type": "button", "text": {"type": "plain_text", "text": choice.label}, "value": value}
 
 

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from msgspec.structs import asdict
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, json_text
 from llm_fsm._text import sha256_of
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import run_report as report
@@ -68,7 +68,7 @@ class Results:
 
     def add(self, result: JsonMap) -> None:
         """Write the result of a line."""
-        line = json.dumps(result, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+        line = json_text(result).encode("utf-8", "backslashreplace") + b"\n"
         self._lines[result["line"]] = line
         if result["line"] in self._known:
             return

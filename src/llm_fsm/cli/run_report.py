@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,7 +9,7 @@ from typing import Any, Protocol, TextIO
 
 from msgspec.structs import asdict, replace
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, as_text
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.engine.conversation import Turn
@@ -66,9 +65,7 @@ def outcome_of(program: CompiledMachine, turn: Turn) -> JsonDict:
 
 def shown(value: object) -> str:
     """A value, in short."""
-    return escape.shortened(
-        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _SHORT
-    )
+    return escape.shortened(as_text(value), _SHORT)
 
 
 def before(program: CompiledMachine, session: Session) -> list[str]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, json_text
 from llm_fsm.conditions.compiler import collect_faults
 
 _MAX_DEPTH = 40
@@ -49,7 +49,7 @@ def write(rule: Any, *, loose: bool = False) -> str | None:
     try:
         return _Writer(loose).of(rule, 0, 0)
     except _NoExpressionError:
-        return json.dumps(rule, ensure_ascii=False) if loose else None
+        return json_text(rule) if loose else None
 
 
 def read(text: str, *, bare: bool = False) -> Any:
@@ -140,7 +140,7 @@ class _Writer:
             if not self.loose:
                 raise _NoExpressionError
             return f"[{', '.join(self.of(item, 0, 1) for item in value)}]"
-        return json.dumps(value, ensure_ascii=False)
+        return json_text(value)
 
 
 def _is_name(parts: Sequence[Any]) -> bool:

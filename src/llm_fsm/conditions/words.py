@@ -4,10 +4,10 @@ expressions.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from llm_fsm._json import json_text
 from llm_fsm.conditions import infix
 
 _MAX_DEPTH = 40
@@ -108,4 +108,4 @@ def _items(items: Sequence[Any]) -> str:
 def _literal(value: Any) -> str:
     if isinstance(value, Mapping) and value:
         return infix.write(value, loose=True) or ""
-    return json.dumps(value, ensure_ascii=False)
+    return json_text(value)

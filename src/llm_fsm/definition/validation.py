@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, joined, places_of, step
+from llm_fsm._json import JsonDict, JsonMap, joined, json_text, places_of, step
 from llm_fsm._text import listed, nearest
 from llm_fsm._zones import NO_ZONES, zone_fault
 from llm_fsm.conditions.coercion import is_number
@@ -97,7 +97,7 @@ def describe(value: object) -> str:
             return json.dumps(value)
         case str():
             cut = value if len(value) <= _SHOWN_CHARS else value[:_SHOWN_CHARS] + "…"
-            return "the text " + json.dumps(cut, ensure_ascii=False)
+            return "the text " + json_text(cut)
         case int() | float():
             digits = str(value)
             shown = digits if len(digits) <= _SHOWN_DIGITS else digits[:_SHOWN_DIGITS] + "…"
@@ -310,7 +310,7 @@ class _Look(NamedTuple):
         if (pointer, key) in self.misspelt:
             hint = f"rename {self.misspelt[pointer, key]}"
         elif key == "initial_state" and isinstance(states, dict) and states:
-            hint = f'add "initial_state": {json.dumps(next(iter(states))[:64], ensure_ascii=False)}'
+            hint = f'add "initial_state": {json_text(next(iter(states))[:64])}'
         return finding("missing-key", f'{noun} needs the key "{key}"', pointer=pointer, hint=hint)
 
 
@@ -357,7 +357,7 @@ def _named(loc: Loc) -> str:
     if isinstance(loc[-1], int):
         return f"item {loc[-1] + 1} of {_named(loc[:-1])}"
     if len(loc[-1]) <= _SHOWN_CHARS:
-        return json.dumps(loc[-1], ensure_ascii=False)
+        return json_text(loc[-1])
     return "the value"
 
 

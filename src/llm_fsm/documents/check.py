@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import NamedTuple
 
-from llm_fsm._json import JsonMap, places_of, step
+from llm_fsm._json import JsonMap, json_text, places_of, step
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition import validation as form
 from llm_fsm.definition.codes import finding
@@ -253,7 +253,7 @@ def _duplicate(found: source.Duplicate) -> Finding:
     """Return the finding that one key has two values, because the author cannot know which one is
     used.
     """
-    key = json.dumps(found.key[:80], ensure_ascii=False)
+    key = json_text(found.key[:80])
     message = f"the key {key} is repeated here, first in line {found.first.line}"
     duplicate = finding("duplicate-key", message, pointer=found.pointer, hint="keep one of them")
     return replace(duplicate, line=found.position.line, column=found.position.column)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
-from typing import Any
 
-from llm_fsm._json import JsonMap, object_at, texts_at, without_none
+from llm_fsm._json import JsonMap, json_text, object_at, texts_at, without_none
 from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.editor.folder import Folder, layout_path
 from llm_fsm.editor.models import CanvasPoint, Layout
@@ -43,20 +41,16 @@ def read_layout(folder: Folder, path: str, document: object) -> Layout:
 def layout_text(positions: Mapping[str, CanvasPoint], folded: list[str]) -> str:
     """Return the text of positions, with one state a line, so that two people's moves merge."""
     rows = [
-        f"    {_text(name)}: {_text([point.x, point.y])}"
+        f"    {json_text(name)}: {json_text([point.x, point.y])}"
         for name, point in sorted(positions.items())
     ]
     inner = ",\n".join(rows)
     placed = f"{{\n{inner}\n  }}" if rows else "{}"
     parts = [f'  "positions": {placed}']
     if folded:
-        lines = ",\n".join(f"    {_text(name)}" for name in sorted(set(folded)))
+        lines = ",\n".join(f"    {json_text(name)}" for name in sorted(set(folded)))
         parts.append(f'  "folded": [\n{lines}\n  ]')
     return "{\n" + ",\n".join(parts) + "\n}\n"
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _inside(document: object) -> dict[str, CanvasPoint]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llm_fsm import AsyncConversation, AsyncMachine, Turn
 from llm_fsm import events as ev
-from llm_fsm._json import JsonMap, plain
+from llm_fsm._json import JsonMap, json_text, plain
 from llm_fsm.documents.loader import load_text
 from llm_fsm.editor import models
 from llm_fsm.editor.studio import Studio
@@ -238,7 +237,7 @@ def _heard(record: TurnRecord) -> str | None:
     if said is not None:
         return said.text
     answered = first_of(record.events, ev.Answered)
-    return None if answered is None else json.dumps(answered.value, ensure_ascii=False)
+    return None if answered is None else json_text(answered.value)
 
 
 async def inspect(talk: OpenTalk, number: int) -> models.TurnInspection:

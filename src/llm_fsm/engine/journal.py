@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from msgspec.structs import asdict, replace
 
-from llm_fsm._json import JsonDict, JsonMap, in_unicode, plain, read
+from llm_fsm._json import JsonDict, JsonMap, in_unicode, plain, read, without
 from llm_fsm.engine.exactly_once import fingerprint
 from llm_fsm.errors import ConversationConflict, HandlerError, StoreError
 from llm_fsm.session.messages import ModelReply
@@ -199,7 +199,7 @@ class Journal:
         """
         if call.at_most_once and call.key not in self._claimed:
             taken = {*self._claimed.values()}
-            free = {known: kind for known, kind in self._begun.items() if known not in taken}
+            free = without(self._begun, taken)
             key = call.key
             if fresh and key not in free:
                 # A model that is asked again numbers its calls anew: an equal call is the same one.
@@ -332,7 +332,7 @@ def without_step(entry: Entry) -> JsonDict:
 
 def without_kind(entry: Entry) -> JsonDict:
     """Return an entry without the fields that the journal adds."""
-    return {name: value for name, value in entry.items() if name not in ("kind", "step")}
+    return without(entry, ("kind", "step"))
 
 
 def reply_entry(reply: ModelReply | OutOfTime) -> Entry:

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from llm_fsm._async import is_async, is_cancelled
-from llm_fsm._json import JsonDict, JsonMap, copied, in_unicode, plain
+from llm_fsm._json import JsonDict, JsonMap, copied, in_unicode, plain, without
 from llm_fsm.engine.exactly_once import ExactlyOnce
 from llm_fsm.engine.journal import entry_reply, reply_entry
 from llm_fsm.engine.turn_runner import TurnHost, TurnRunner
@@ -183,7 +183,7 @@ class _Questions:
     def _free_name(self, place: int, number: int, words: str) -> str:
         names = (f"{place}:{later}" if place else str(later) for later in count(number))
         name = next(names)
-        free = {known: said for known, said in self.words.items() if known not in self._taken}
+        free = without(self.words, self._taken)
         same = [known for known, said in free.items() if said == words]
         # The same question again is the one that was answered before.
         if same:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, as_text
 from llm_fsm.documents.files import read_replies
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import in_pieces
@@ -202,9 +202,7 @@ def scripted_calls(reply: JsonMap, number: int) -> tuple[ToolCall, ...]:
                 f"scripted reply {number}: call {place} is no object with a name and arguments"
             )
         arguments = asked.get("arguments", {})
-        text = (
-            arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-        )
+        text = as_text(arguments)
         made.append(
             ToolCall(
                 id=str(call.get("id") or f"call_{number}_{place}"),

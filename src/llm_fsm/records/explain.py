@@ -13,7 +13,7 @@ from typing import Literal
 
 from msgspec import Struct, convert
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, as_text
 from llm_fsm.conditions.coercion import look_up
 from llm_fsm.conditions.compiler import test
 from llm_fsm.definition.names import PATTERNS
@@ -25,7 +25,6 @@ from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, replay, without_undone
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.guards import Guard, Move, verdict
-from llm_fsm.turn.localized import text_of
 from llm_fsm.turn.secrets import secrets_in
 
 Outcome = Literal["moved", "stayed", "refused", "unreadable", "stuck"]
@@ -215,7 +214,7 @@ class _Account:
         for context in contexts:
             for key, value in context.items():
                 if is_secret(key):
-                    self.secrets.add(text_of(value))
+                    self.secrets.add(as_text(value))
                     self.secrets.update(texts_in([value]))
 
     def close(self, before: Session) -> Explanation:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, json_text
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply, ToolCall, ToolSpec
 from llm_fsm.session.redaction import DOTS
@@ -486,4 +486,4 @@ def _difference(
 def _shown(session: Session, key: str, *, secret: bool) -> str:
     if key not in session.context:
         return f"{key} is not set"
-    return f"{key} = {DOTS if secret else json.dumps(session.context[key], ensure_ascii=False)}"
+    return f"{key} = {DOTS if secret else json_text(session.context[key])}"

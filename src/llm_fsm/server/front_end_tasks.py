@@ -8,10 +8,10 @@ for anything else.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 
+from llm_fsm._json import json_text
 from llm_fsm.server.transcripts import Said
 
 _HEADING = "### Task:"
@@ -43,7 +43,7 @@ def task_answer(text: str, name: str) -> str:
             answer[member] = []
         else:
             answer[member] = title if member == "title" else ""
-    return json.dumps(answer, ensure_ascii=False)
+    return json_text(answer)
 
 
 def _title(text: str, name: str) -> str:

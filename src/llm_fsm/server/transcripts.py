@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 from llm_fsm import AsyncMachine, ConversationNotFound, Turn
 from llm_fsm import events as ev
+from llm_fsm._json import json_text
 from llm_fsm._text import sha256_of
 from llm_fsm.errors import StoreError
 from llm_fsm.languages import certain_sentence
@@ -142,9 +143,7 @@ def pause_words(served: Served, text: str, paused: Any) -> str:
         is_said = text.endswith(notice) or (paused.kind == "wait" and text != "")
         return "" if is_said else COLLEAGUE
     call = paused.call
-    about = (
-        f" of {call['name']}({json.dumps(call['arguments'], ensure_ascii=False)})" if call else ""
-    )
+    about = f" of {call['name']}({json_text(call['arguments'])})" if call else ""
     how = (
         'answer {"approved": true} or {"approved": false}'
         if paused.kind == "approval"

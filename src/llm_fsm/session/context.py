@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from llm_fsm._json import JsonDict, JsonMap, Schemas
+from llm_fsm._json import JsonDict, JsonMap, Schemas, without
 from llm_fsm.conditions.compiler import look_up
 from llm_fsm.definition.json_schema.inline import simplified
 from llm_fsm.definition.json_schema.validator import CompiledSchema, compile_shape
@@ -281,7 +281,7 @@ def uphold(
     rules = list(keys.rules)
     # Each round takes away a value, adds a cleared key, or passes a rule, so the loop ends.
     while True:
-        kept = {key: value for key, value in context.items() if key not in removed}
+        kept = without(context, removed)
         after = {**kept, **values}
         data = {**after, **names}
         broken = (
@@ -303,7 +303,7 @@ def uphold(
             at_fault = [rule.key]
         else:
             at_fault = [*given, *gone]
-            values = {key: value for key, value in values.items() if key not in given}
+            values = without(values, given)
             removed = [key for key in removed if key not in gone]
             # The rule was broken before, and nothing of this change is to blame.
             if not at_fault:

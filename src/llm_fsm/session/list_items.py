@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, member
+from llm_fsm._json import JsonDict, JsonMap, json_text, member
 from llm_fsm.conditions.coercion import look_up
 from llm_fsm.session.values import joined
 
@@ -135,7 +135,7 @@ class _Items:
             if len(fitting) == 1:
                 del self.all[fitting[0]]
                 continue
-            shown = json.dumps(name, ensure_ascii=False)[:200]
+            shown = json_text(name)[:200]
             yield f"{shown} {'fits several items' if fitting else 'is not in the list'}"
 
     def _place(self, item: Any, taken: Container[int]) -> int | None:
@@ -158,7 +158,7 @@ class _Items:
         words = name.casefold().split()
         fitting = []
         for place, known in enumerate(self.all):
-            text = json.dumps(known, ensure_ascii=False).casefold()
+            text = json_text(known).casefold()
             if words and all(word in text for word in words):
                 fitting.append(place)
         return fitting

@@ -6,13 +6,12 @@ in `SPECS`. `call` performs such a tool call.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from llm_fsm._json import JsonDict, JsonMap, read
+from llm_fsm._json import JsonDict, JsonMap, json_text, read
 from llm_fsm._text import nearest
 from llm_fsm.conditions.coercion import is_whole
 from llm_fsm.errors import UnreadableError
@@ -188,7 +187,7 @@ def _checked(background: Background) -> Background:
     try:
         custom = to_json_value(background.custom_fields)
         background = replace(background, custom_fields=custom)
-        text = json.dumps(background.to_dict(), ensure_ascii=False)
+        text = json_text(background.to_dict())
     except ValueFault as fault:
         raise MemoryFault(f"custom_fields: {fault}") from fault
     if not _is_text(text):
@@ -267,7 +266,7 @@ def _perform(memory: Memory, name: str, arguments: JsonMap) -> tuple[Memory, str
         raise MemoryFault(f"{name} takes {takes}, and was given {', '.join(arguments) or 'none'}")
     if name == "view_all_memory":
         held = {str(index): content for index, content in memory.non_empty().items()}
-        return memory, json.dumps(held, ensure_ascii=False) if held else "all buckets are empty"
+        return memory, json_text(held) if held else "all buckets are empty"
     number = _index(arguments["bucket_index"])
     if name == "get_memory":
         return memory, memory.get(number) or f"bucket {number} is empty"

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, Schemas, in_unicode, object_at
+from llm_fsm._json import JsonDict, JsonMap, Schemas, in_unicode, object_at, without
 from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.session.list_items import REMOVE, first_property, is_list, key_of
 from llm_fsm.session.messages import ReplyForm, ReplySchema, TakenForm
@@ -359,7 +359,7 @@ def _narrowed(
 def _in_order(properties: JsonDict, asked: tuple[str, ...]) -> JsonDict:
     """Return properties with those of the current state first, changes of its lists included."""
     first = {name: part for name, part in properties.items() if key_of(name) in asked}
-    return first | {name: part for name, part in properties.items() if name not in first}
+    return first | without(properties, first)
 
 
 def with_list_limits(schema: ReplySchema) -> ReplySchema:

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from llm_fsm._json import JsonDict, JsonMap, plain, read, text_of, value_of
+from llm_fsm._json import JsonDict, JsonMap, plain, read, text_of, value_of, without
 from llm_fsm._text import CLAIMED, estimate
 from llm_fsm._zones import zone_of
 from llm_fsm.conditions.coercion import look_up
@@ -550,7 +550,7 @@ def session_from_dict(document: JsonMap) -> Session:
             f"format {FORMAT}. Use the version that wrote it, or a newer one"
         )
     beside = ("format", "ended", "large", *_FORMER)
-    values = {name: value for name, value in document.items() if name not in beside}
+    values = without(document, beside)
     # Earlier versions knew that a conversation had ended, and not how.
     if document.get("ended") and values.get("outcome") is None:
         values["outcome"] = "final"

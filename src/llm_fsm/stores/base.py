@@ -47,7 +47,7 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
-from llm_fsm._json import member
+from llm_fsm._json import json_text, member
 from llm_fsm._text import sha256_of
 from llm_fsm.errors import ConversationConflict, UnreadableError
 
@@ -88,7 +88,7 @@ def checked_id(text: object, what: str) -> str:
 
 def labels_of(metadata: Mapping[str, str]) -> list[str]:
     """Return each label as one text, for stores whose keys must not have every character."""
-    return [json.dumps(label, ensure_ascii=False) for label in metadata.items()]
+    return [json_text(label) for label in metadata.items()]
 
 
 def checked_metadata(metadata: object) -> dict[str, str]:

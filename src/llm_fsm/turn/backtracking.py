@@ -13,7 +13,7 @@ from itertools import takewhile
 
 from msgspec.structs import replace
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, without
 from llm_fsm.definition.graph import reachable
 from llm_fsm.session.context import EXTRA, Keys
 from llm_fsm.session.list_items import key_of
@@ -277,9 +277,9 @@ def _without(update: JsonMap, taken: Collection[str]) -> JsonMap:
     """Return an update without these keys, under `_extra` neither."""
     if not taken:
         return update
-    rest, extra = {key: value for key, value in update.items() if key not in taken}, _extra(update)
+    rest, extra = without(update, taken), _extra(update)
     if not extra.keys().isdisjoint(taken):
-        rest[EXTRA] = {key: value for key, value in extra.items() if key not in taken}
+        rest[EXTRA] = without(extra, taken)
     return rest
 
 

@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, as_text
 from llm_fsm.languages import language_of
 from llm_fsm.session.session import Session
 from llm_fsm.session.values import part_schema
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
-from llm_fsm.turn.localized import label_of, text_of
+from llm_fsm.turn.localized import label_of
 from llm_fsm.turn.next_step import lacking
 from llm_fsm.turn.recognize import place_of
 
@@ -125,7 +125,7 @@ def _of_key(machine: CompiledMachine, key: str) -> list[Choice]:
     if isinstance(values, list):
         # Null means that nothing is chosen, which is no button.
         known = (value for value in values if value is not None)
-        return [Choice(label_of(schema, value) or text_of(value), value) for value in known]
+        return [Choice(label_of(schema, value) or as_text(value), value) for value in known]
     return _yes_or_no(machine, schema) if schema.get("type") == "boolean" else []
 
 

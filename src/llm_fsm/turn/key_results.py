@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, json_text
 from llm_fsm._text import cut
 from llm_fsm.conditions.coercion import mended
 from llm_fsm.conditions.compiler import test
@@ -82,7 +82,7 @@ def by_logic(check: Check, data: JsonMap) -> Verdict:
         return False, f"it could not be checked: {result.error}"
     if check.description:
         return False, check.description
-    return False, f"this must hold: {json.dumps(check.logic, ensure_ascii=False)}"
+    return False, f"this must hold: {json_text(check.logic)}"
 
 
 def judged(checks: Sequence[Check], text: str) -> dict[str, Verdict]:

@@ -7,13 +7,12 @@ its words.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import date, datetime, time
 from functools import cache
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, object_at
+from llm_fsm._json import JsonDict, JsonMap, as_text, object_at
 from llm_fsm._zones import zone_of
 from llm_fsm.definition.json_schema.validator import types_of
 
@@ -97,13 +96,8 @@ def label_of(schema: JsonMap, value: Any) -> str | None:
     labels = schema.get(LABELS)
     if not isinstance(labels, Mapping):
         return None
-    words = labels.get(text_of(value))
+    words = labels.get(as_text(value))
     return words if isinstance(words, str) and words else None
-
-
-def text_of(value: Any) -> str:
-    """Return a value as `x-labels` names it: a text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 @cache

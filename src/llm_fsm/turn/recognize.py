@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from llm_fsm._json import JsonMap, Schemas
+from llm_fsm._json import JsonMap, Schemas, as_text
 from llm_fsm.conditions.coercion import plain_digits
 from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.languages import language_of
-from llm_fsm.turn.localized import label_of, text_of
+from llm_fsm.turn.localized import label_of
 
 FORMATS = frozenset(
     ("date", "date-time", "email", "idn-email", "ipv4", "ipv6", "time", "uri", "uuid")
@@ -68,7 +68,7 @@ def named_values(schema: JsonMap) -> list[tuple[str, Any]]:
     """Return words and values of the choices of a key: as they are written, and by `x-labels`."""
     enum = schema.get("enum")
     values = [value for value in enum if value is not None] if isinstance(enum, list) else []
-    found = [(text_of(value), value) for value in values]
+    found = [(as_text(value), value) for value in values]
     for value in [True, False] if "boolean" in types_of(schema) and not values else values:
         words = label_of(schema, value)
         found += [] if words is None or (words, value) in found else [(words, value)]
@@ -106,7 +106,7 @@ def _of_words(by_words: JsonMap) -> Recogniser:
 def _of_choices(
     schema: JsonMap, choices: list[Any], named: list[tuple[str, Any]]
 ) -> Recogniser | None:
-    labels = [label_of(schema, choice) or text_of(choice) for choice in choices]
+    labels = [label_of(schema, choice) or as_text(choice) for choice in choices]
     by_words = dict(named)
     # One word for two values makes none of them certain.
     is_double = any(by_words[word] is not value for word, value in named)

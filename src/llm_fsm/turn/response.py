@@ -4,7 +4,7 @@ values.
 
 from __future__ import annotations
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, without
 from llm_fsm._text import INTERRUPTED
 from llm_fsm.definition.names import is_foreign, label
 from llm_fsm.languages import certain_sentence, ends_in_question, language_of, own_sentence
@@ -259,7 +259,7 @@ def refused_values(turn: TurnState, since: int = 0) -> dict[str, str]:
             case ev.ContextRefused(told=True):
                 refused[event.key] = event.reason
             case ev.ContextSet(values=values):
-                refused = {key: why for key, why in refused.items() if key not in values}
+                refused = without(refused, values)
     return refused
 
 

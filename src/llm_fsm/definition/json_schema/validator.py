@@ -7,7 +7,6 @@ inside the document, and nothing is ever fetched.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -16,7 +15,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, as_list, value_at
+from llm_fsm._json import JsonDict, JsonMap, as_list, json_text, value_at, without
 
 _MOST_WORK = 100_000
 _DEEPEST = 300
@@ -106,7 +105,7 @@ class CompiledSchema(NamedTuple):
                 faulty.setdefault(error.instance_path[0], error)
         except ValueError:
             return {}, None
-        parts = {name: item for name, item in value.items() if name not in faulty}
+        parts = without(value, faulty)
         return parts, _told(next(iter(faulty.values()))) if faulty else None
 
 
@@ -131,9 +130,7 @@ def _listed(error: Any) -> str:
     null.
     """
     message: str = error.message
-    options = [
-        json.dumps(option, ensure_ascii=False) for option in getattr(error.kind, "options", ())
-    ]
+    options = [json_text(option) for option in getattr(error.kind, "options", ())]
     options = [option for option in options if option != "null"]
     if not options or not _CHOICES.search(message, len(message) - _COUNTED):
         return message
@@ -145,7 +142,7 @@ def _listed(error: Any) -> str:
     left_out = len(options) - len(shown)
     last = f"{left_out} more" if left_out else shown.pop()
     told = f"{', '.join(shown)} or {last}" if shown else f"{len(options)} values"
-    return f"{json.dumps(error.instance, ensure_ascii=False)} is not one of {told}"
+    return f"{json_text(error.instance)} is not one of {told}"
 
 
 def _short(message: str) -> str:

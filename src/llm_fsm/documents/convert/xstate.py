@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, as_list, list_at, member, object_at, step
+from llm_fsm._json import JsonDict, JsonMap, as_list, as_text, list_at, member, object_at, step
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition, Transition
 from llm_fsm.documents.convert.chart import (
@@ -362,7 +362,7 @@ def _is_ours(meta: Any) -> bool:
 
 
 def _short(value: Any) -> str:
-    return _shortened(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return _shortened(as_text(value))
 
 
 def _shortened(text: str) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, as_list, object_at, step
+from llm_fsm._json import JsonDict, JsonMap, as_list, json_text, object_at, step
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.diff.change import Difference, from_to
 from llm_fsm.documents.diff.renames import bare, collected, head_of
@@ -199,7 +198,7 @@ def _meaning(schema: JsonMap, definition: Definition) -> JsonDict:
 
 def _referred(schema: JsonMap) -> set[str]:
     """Return the names in `$defs` that a schema refers to."""
-    return set(re.findall(r'"\$ref": "#/\$defs/([^"/]+)', json.dumps(schema, ensure_ascii=False)))
+    return set(re.findall(r'"\$ref": "#/\$defs/([^"/]+)', json_text(schema)))
 
 
 def _told(old: JsonMap, new: JsonMap) -> Iterator[str]:
@@ -208,11 +207,7 @@ def _told(old: JsonMap, new: JsonMap) -> Iterator[str]:
         if key not in new:
             yield f"{key} dropped"
         elif key not in old:
-            yield (
-                f"{key} {short}"
-                if len(short := json.dumps(new[key], ensure_ascii=False)) <= 60
-                else f"{key} added"
-            )
+            yield (f"{key} {short}" if len(short := json_text(new[key])) <= 60 else f"{key} added")
         elif old[key] != new[key]:
             yield f"{key}{from_to(old[key], new[key])}"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from llm_fsm._json import JsonMap, object_at
+from llm_fsm._json import JsonMap, json_text, object_at
 from llm_fsm._text import estimate
 from llm_fsm.conditions.coercion import is_whole
 from llm_fsm.lint.document import Document, Placed
@@ -58,7 +58,7 @@ def _key_tokens(key: str, schema: JsonMap) -> int:
     if schema.get("x-source", "model") != "model" or schema.get("x-secret") is True:
         return 0
     shown = {word: schema[word] for word in _KEY_WORDS if word in schema}
-    return estimate(json.dumps({"key": key, **shown}, ensure_ascii=False))
+    return estimate(json_text({"key": key, **shown}))
 
 
 def state_tokens(document: Document) -> dict[str, tuple[int, int]]:
@@ -90,7 +90,7 @@ def _own(state: Placed) -> int:
     example = state.get("example_dialogue")
     dialogue = 0
     if isinstance(example, list):
-        dialogue = estimate(json.dumps(example, ensure_ascii=False))
+        dialogue = estimate(json_text(example))
     collected = estimate(", ".join(key for _, key in state.texts("required_context_keys")))
     return words + dialogue + collected + estimate(state.name)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
+from llm_fsm._json import json_text
 from llm_fsm._text import nearest
 
 _HINTED = 200
@@ -17,14 +17,12 @@ _SHOWN_STEPS = 20
 
 def quoted(name: str) -> str:
     """Return a name in double quotes, cut at 80 characters."""
-    return json.dumps(
-        name if len(name) <= _SHOWN_CHARS else name[:_SHOWN_CHARS] + "…", ensure_ascii=False
-    )
+    return json_text(name if len(name) <= _SHOWN_CHARS else name[:_SHOWN_CHARS] + "…")
 
 
 def as_json(value: object, most: int = 60) -> str:
     """Return a value as JSON, cut after `most` characters."""
-    return json.dumps(value, ensure_ascii=False)[:most]
+    return json_text(value)[:most]
 
 
 def route(path: Iterable[str]) -> str:

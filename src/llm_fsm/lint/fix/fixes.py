@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-from llm_fsm._json import steps, value_at
+from llm_fsm._json import json_text, steps, value_at
 from llm_fsm.definition.json_source import Member, Scan, parse, scan
 from llm_fsm.errors import Finding
 from llm_fsm.lint.facts.suggestions import quoted
@@ -118,7 +118,7 @@ class _Draft(NamedTuple):
     def renamed(self, pointer: str, name: str) -> _Mended:
         """Return the edit that renames the key at a pointer, and its description."""
         member = self.at(pointer)
-        edit = Edit(member.start, member.key_end, json.dumps(name, ensure_ascii=False))
+        edit = Edit(member.start, member.key_end, json_text(name))
         return edit, f"key {quoted(member.key)} renamed to {quoted(name)}"
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, json_text
 from llm_fsm.llm.openai.completion import read_calls
 from llm_fsm.session.messages import LLMMessage, ModelReply, ToolSpec
 from llm_fsm.session.messages import ToolCall as AskedCall
@@ -39,7 +38,7 @@ class ToolCall:
         Returns:
             The call, with its arguments as JSON text.
         """
-        function = {"name": self.name, "arguments": json.dumps(self.arguments, ensure_ascii=False)}
+        function = {"name": self.name, "arguments": json_text(self.arguments)}
         return {"id": self.id, "type": "function", "function": function}
 
 

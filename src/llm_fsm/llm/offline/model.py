@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, without
+from llm_fsm._json import JsonDict, JsonMap, json_text, without
 from llm_fsm.conditions.compiler import ConditionError, evaluate, truthy
 from llm_fsm.errors import ModelError
 from llm_fsm.languages import ends_in_question, is_english
@@ -66,7 +66,7 @@ class OfflineLLM:
                 "the model `offline` reads the plain view of a turn, and this request has none"
             )
         view = request.view
-        text = output(view) if view.task else json.dumps(answer(view), ensure_ascii=False)
+        text = output(view) if view.task else json_text(answer(view))
         return ModelReply(text=text, model="offline", mode="offline", finish_reason="stop")
 
 

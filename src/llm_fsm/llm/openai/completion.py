@@ -12,7 +12,7 @@ import re
 import uuid
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, list_at, member, value_of
+from llm_fsm._json import JsonDict, JsonMap, json_text, list_at, member, value_of
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.openai.native import read_native
 from llm_fsm.llm.refusals import advice, kind_of, may_pass
@@ -144,7 +144,7 @@ def provider_fault(fault: object) -> ModelError:
     status = next(
         (int(str(code)) for code in named if _STATUS.fullmatch(str(code)) is not None), 200
     )
-    body = json.dumps(fault, ensure_ascii=False)
+    body = json_text(fault)
     kind = kind_of(status, body)
     return ModelError(
         f"{SOMEBODY} reports an error: {error_line(body)}{advice(status, body)}",

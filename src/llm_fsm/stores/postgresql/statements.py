@@ -6,7 +6,6 @@ statement is a transaction. A further query finds the reasons for refused commit
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 
 from psycopg import AsyncConnection, errors
 
-from llm_fsm._json import JsonDict
+from llm_fsm._json import JsonDict, json_text
 from llm_fsm.stores.base import CLOSING, Commit, IsHeld, JournalQuery, Loaded, LoadedWithJournal
 from llm_fsm.stores.errors import lock_lost, refusal, step_exists, wrong_version
 from llm_fsm.stores.listing_sql import Dialect
@@ -264,7 +263,7 @@ def _beside(commits: Sequence[Commit]) -> dict[str, str]:
 
 
 def _json(rows: Iterable[JsonDict]) -> str:
-    return json.dumps([*rows], ensure_ascii=False)
+    return json_text([*rows])
 
 
 async def _reasons(

@@ -19,6 +19,7 @@ from itertools import chain
 from typing import Any
 from urllib.parse import urlsplit
 
+from llm_fsm._json import json_text
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.stores.base import (
     AcceptedMessage,
@@ -172,9 +173,7 @@ class RedisStore(FindsJournals, PerLoop[RedisLink]):
 
     async def accept(self, message: AcceptedMessage) -> AcceptedMessage:
         name, request_id = message.conversation_id, message.request_id
-        text = json.dumps(
-            [name, request_id, message.definition, message.text, message.due], ensure_ascii=False
-        )
+        text = json_text([name, request_id, message.definition, message.text, message.due])
         answer = await self._write(scripts.ACCEPT, name, request_id, repr(float(message.due)), text)
         return self._message(answer.value)
 
@@ -390,23 +389,23 @@ def _arguments(commit: Commit) -> Sequence[Any]:
         for at, kind in sorted(set(commit.due))
     ]
     outbox = [
-        json.dumps([commit.number, index, event.sink, event.key, event.text], ensure_ascii=False)
+        json_text([commit.number, index, event.sink, event.key, event.text])
         for index, event in enumerate(commit.outbox)
     ]
     fields = ["definition", commit.definition, "state", commit.state]
     fields += ["ended", str(int(commit.ended)), "updated", repr(float(commit.time))]
     if commit.metadata and not commit.expected:
-        fields += ["labels", json.dumps(labels_of(commit.metadata), ensure_ascii=False)]
+        fields += ["labels", json_text(labels_of(commit.metadata))]
     answered = [[request_id, str(number)] for request_id, number in commit.answered]
     return (
         commit.expected,
         commit.number,
         commit.definition_sha or "",
         commit.definition_text or "",
-        json.dumps(due, ensure_ascii=False),
-        json.dumps(outbox, ensure_ascii=False),
-        json.dumps(fields, ensure_ascii=False),
-        json.dumps(answered, ensure_ascii=False),
+        json_text(due),
+        json_text(outbox),
+        json_text(fields),
+        json_text(answered),
         commit.paused,
         repr(float(commit.began)),
         commit.session,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, plain, without, without_none
+from llm_fsm._json import JsonDict, JsonMap, json_text, plain, without, without_none
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.subflows import gather
 from llm_fsm.engine.conversation import Turn
@@ -81,7 +81,7 @@ class KeptConversation:
         if begin := self.case.get("state"):
             parts.append(f"in {begin}")
         if known := self.case.get("context"):
-            parts.append(f"with {_json(known)}")
+            parts.append(f"with {json_text(known)}")
         parts += map(_reply_of, _replies(self.case.get("start", {})))
         parts += map(_step_of, self.case.get("steps", ()))
         return "; ".join(parts)
@@ -558,7 +558,7 @@ def _replies(step: JsonMap) -> Sequence[JsonMap]:
 
 def _step_of(step: JsonMap) -> str:
     if "answer" in step:
-        return ", ".join([f"answer {_json(step['answer'])}", *map(_reply_of, _replies(step))])
+        return ", ".join([f"answer {json_text(step['answer'])}", *map(_reply_of, _replies(step))])
     if "wait" in step:
         return f"wait {step['wait']:g} s"
     return f"say → {', '.join(map(_reply_of, _replies(step))) or 'no reply'}"
@@ -566,12 +566,8 @@ def _step_of(step: JsonMap) -> str:
 
 def _reply_of(reply: JsonMap) -> str:
     if "raw" in reply or "tool_calls" in reply:
-        return _json(reply.get("raw", reply.get("tool_calls")))
+        return json_text(reply.get("raw", reply.get("tool_calls")))
     parts = [str(reply["to"])] if "to" in reply else []
     if "set" in reply:
-        parts.append(_json(reply["set"]))
+        parts.append(json_text(reply["set"]))
     return " ".join(parts) or "stays"
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)

@@ -6,14 +6,13 @@ the start.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, object_at, without, without_none
+from llm_fsm._json import JsonDict, JsonMap, json_text, object_at, without, without_none
 from llm_fsm.definition.models import Definition
 from llm_fsm.lint.graph import Arc, arcs_from
 from llm_fsm.lint.solver.cases import put
@@ -113,7 +112,7 @@ class MachinePaths:
         """
         if len(self.full) <= _MOST_KNOWN:
             return self.full
-        text = json.dumps(self.known.document.states[state].value, ensure_ascii=False)
+        text = json_text(self.known.document.states[state].value)
         words = frozenset(re.findall(r"\w+", text))
         return {key: value for key, value in self.full.items() if key in words}
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct, ValidationError, convert, structs, to_builtins
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, json_text
 from llm_fsm._text import sha256_of
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.files import read_replies, write
@@ -189,11 +189,7 @@ def without(secrets: Collection[str], said: Sequence[str], entry: CassetteEntry)
 
     def clean(text: str) -> str:
         for secret in sorted(secrets, key=len, reverse=True):
-            for written in {
-                secret,
-                json.dumps(secret)[1:-1],
-                json.dumps(secret, ensure_ascii=False)[1:-1],
-            }:
+            for written in {secret, json.dumps(secret)[1:-1], json_text(secret)[1:-1]}:
                 text = text.replace(written, _reference(secret, said))
         return text
 
@@ -230,4 +226,4 @@ def _quoted(said: Sequence[str], found: re.Match[str]) -> str:
     text = ""
     if step < len(said):
         text = said[step][start:end]
-    return json.dumps(text, ensure_ascii=False)[1:-1]
+    return json_text(text)[1:-1]

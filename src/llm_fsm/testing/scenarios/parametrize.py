@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from llm_fsm._json import JsonMap, step, without
+from llm_fsm._json import JsonMap, as_text, step, without
 
 _COLUMN = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _TEXTS = frozenset(
@@ -32,7 +31,7 @@ def expanded(value: Any, row: Row, key: str = "") -> Any:
             if whole is not None and whole[1] in row and key not in _TEXTS:
                 return row[whole[1]]
             return _COLUMN.sub(
-                lambda found: _text(row[found[1]]) if found[1] in row else found[0], value
+                lambda found: as_text(row[found[1]]) if found[1] in row else found[0], value
             )
         case list():
             return [expanded(item, row, key) for item in value]
@@ -42,12 +41,6 @@ def expanded(value: Any, row: Row, key: str = "") -> Any:
                 for name, item in value.items()
             }
     return value
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False)
 
 
 def columns(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from llm_fsm._json import JsonDict, member, without
+from llm_fsm._json import JsonDict, json_text, member, without
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.operators import CLOCKS
 from llm_fsm.records.replay import not_taken
@@ -289,7 +289,7 @@ def _disguises(secrets: Iterable[str]) -> dict[str, str]:
     for secret in secrets:
         escaped = json.dumps(disguised(secret))[1:-1]
         found[json.dumps(secret, ensure_ascii=True)[1:-1]] = escaped
-        found[json.dumps(secret, ensure_ascii=False)[1:-1]] = escaped
+        found[json_text(secret)[1:-1]] = escaped
     # Last, because a secret without escapes is its own JSON form.
     found.update((secret, disguised(secret)) for secret in secrets)
     return dict(sorted(found.items(), key=lambda one: len(one[0]), reverse=True))

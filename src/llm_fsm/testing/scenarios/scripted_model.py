@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
-from llm_fsm._json import JsonDict, in_unicode
+from llm_fsm._json import JsonDict, as_text, in_unicode
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.scripted import scripted_reply
@@ -121,9 +121,7 @@ class Scripted(Model):
 
     def _text(self, reply: CaseReply, request: LLMRequest) -> str:
         if "raw" in reply.model_fields_set:
-            if isinstance(reply.raw, str):
-                return reply.raw
-            return json.dumps(reply.raw, ensure_ascii=False)
+            return as_text(reply.raw)
         if reply.to is None and not reply.set and request.state in self._tasks:
             return reply.message
         update: JsonDict = dict(reply.set)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, json_text
 from llm_fsm.session.messages import ToolCall
 
 Form: TypeAlias = Literal["schema", "tool", "json_object", "prompt", "tools"]
@@ -152,6 +152,6 @@ def _tool_name(body: JsonMap) -> str:
 
 def _usage(text: str, body: JsonMap) -> dict[str, int]:
     """Token counts by the rule of thumb of four characters a token."""
-    prompt = len(json.dumps(body.get("messages"), ensure_ascii=False)) // 4 + 1
+    prompt = len(json_text(body.get("messages"))) // 4 + 1
     written = len(text) // 4 + 1
     return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}

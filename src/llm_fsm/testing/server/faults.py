@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, as_text
 from llm_fsm.testing.server.completions import chunks, completion, failure
 from llm_fsm.testing.server.http import HttpReply
 
@@ -43,9 +43,7 @@ class FaultyStream:
     @property
     def text(self) -> str:
         """The text as a model writes it."""
-        if isinstance(self.words, str):
-            return self.words
-        return json.dumps(self.words, ensure_ascii=False)
+        return as_text(self.words)
 
     def pieces(self, body: JsonMap, number: int) -> Iterator[bytes]:
         """Yield the bytes of an answer, up to the point where it breaks.

@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import Any
 
 from llm_fsm._async import in_words
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, as_text
 from llm_fsm._text import is_local
 from llm_fsm.definition.json_schema.inline import flattened
 from llm_fsm.errors import ConfigurationError
@@ -92,7 +92,7 @@ class _ServerData:
             data = next(iter(data.values()))
         if data is None or data in ("", {}, []):
             return ""
-        return f" ({data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)})"
+        return f" ({as_text(data)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +290,7 @@ class Link:
         answer = await self._ask(asked, limit)
         value = _value(answer)
         if answer.is_error:
-            said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            said = as_text(value)
             raise CallFault(said.strip() or "it failed, and says nothing of why")
         return value
 

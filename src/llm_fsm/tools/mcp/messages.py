@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from llm_fsm._json import JsonDict, JsonMap, member, without
+from llm_fsm._json import JsonDict, JsonMap, as_text, json_text, member, without
 from llm_fsm.conditions.coercion import all_mended
 
 UNREADABLE = "it gave an answer that nobody can read"
@@ -101,7 +101,7 @@ def tidy_result(result: JsonMap, faults: dict[str, str]) -> JsonDict:
         parts = [content]
     texts = [_words(part) for part in parts]
     if structured is not None and not isinstance(structured, dict):
-        texts, structured = texts or [json.dumps(structured, ensure_ascii=False)], None
+        texts, structured = texts or [json_text(structured)], None
     kept = without(result, {"content", "structuredContent"})
     return {
         **kept,
@@ -153,7 +153,7 @@ def _words(part: object) -> str:
     and size.
     """
     if not isinstance(part, Mapping):
-        return part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)
+        return as_text(part)
     inner = part.get("resource")
     holder = inner if isinstance(inner, Mapping) else part
     for place in (part, holder):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, without
 from llm_fsm._text import TRUNCATED
 from llm_fsm.definition.names import label
 from llm_fsm.session import events as ev
@@ -271,7 +271,7 @@ def _clear(turn: TurnState, it: Repair) -> StoppableRun:
     # A key that is made of a dropped one goes with it. The loop ends when nothing depends on what
     # is gone.
     while stale := kept.keys() & turn.root.keys.outdated(session.root_context(), kept, ()):
-        kept = {key: value for key, value in kept.items() if key not in stale}
+        kept = without(kept, stale)
     flow, initial = session.flow, turn.root.definition.initial_state
     piece = turn.machine.patterns["restart"]  # the restarted definition may have no such pattern
     # The values are dropped from the session here, and may still be quoted in this turn.

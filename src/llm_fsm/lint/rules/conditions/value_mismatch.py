@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 
+from llm_fsm._json import json_text
 from llm_fsm.definition.reply_names import compared_states
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.members import never
@@ -153,7 +153,7 @@ def _hint(speller: Speller, mismatch: Mismatch) -> str:
         )
     if meant is not None:
         return f"did you mean {quoted(meant)}?"
-    listed = ", ".join(json.dumps(value, ensure_ascii=False) for value in mismatch.values[:8])
+    listed = ", ".join(json_text(value) for value in mismatch.values[:8])
     return f"the values are {listed[:200]}"
 
 

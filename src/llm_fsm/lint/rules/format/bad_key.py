@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from llm_fsm._json import JsonMap, Schemas, is_list_of, step
+from llm_fsm._json import JsonMap, Schemas, is_list_of, json_text, step
 from llm_fsm.conditions.compiler import collect_faults, compile_rule
 from llm_fsm.definition.graph import explored
 from llm_fsm.definition.names import KEY_PATTERN, VALID, declared_key
@@ -145,7 +145,7 @@ def _made_of(keys: Schemas, key: str, place: str) -> Faults:
     if names is None:
         return
     if not is_list_of(names, str):
-        shown = json.dumps(names, ensure_ascii=False)[:40]
+        shown = json_text(names)[:40]
         yield Fault(f'"x-from": expected a list of key names, found {shown}', pointer=place)
         return
     for number, name in enumerate(names):

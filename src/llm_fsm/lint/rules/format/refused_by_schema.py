@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from llm_fsm._json import JsonMap, list_at
+from llm_fsm._json import JsonMap, json_text, list_at
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.schema_parts import SchemaPart, refusal, schema_parts
@@ -216,7 +216,7 @@ def _plain(value: Any) -> str | None:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+    text = json_text(value)
     if len(text) <= 60:
         return text
     return text[:60] + "…"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
-from llm_fsm._json import grouped
+from llm_fsm._json import grouped, json_text
 from llm_fsm._text import listed, nearest
 from llm_fsm.definition.graph import reachable, reversed_graph, shortest_path
 from llm_fsm.lint.document import Document
@@ -119,7 +117,7 @@ def _why(document: Document, arc: Arc) -> str:
 
 
 def _shown(value: object) -> str:
-    return "not set" if value is None else json.dumps(value, ensure_ascii=False)
+    return "not set" if value is None else json_text(value)
 
 
 _GUESSED = 20
