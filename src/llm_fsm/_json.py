@@ -87,9 +87,11 @@ def is_list_of(value: object, kind: type[T]) -> TypeGuard[list[T]]:
     return isinstance(value, list) and all(isinstance(item, kind) for item in value)
 
 
-def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
-    """Return each key of the pairs with its values, in their order."""
-    found: dict[K, list[T]] = {}
+def grouped(pairs: Iterable[tuple[K, T]], keys: Iterable[K] = ()) -> dict[K, list[T]]:
+    """Return each key of the pairs with its values, in their order. `keys` come first, also those
+    without a value.
+    """
+    found: dict[K, list[T]] = {key: [] for key in keys}
     for key, value in pairs:
         found.setdefault(key, []).append(value)
     return found

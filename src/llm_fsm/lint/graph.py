@@ -130,9 +130,9 @@ def own_arcs(document: Document) -> Iterator[Arc]:
 @once
 def own_arcs_from(document: Document) -> Mapping[str, tuple[Arc, ...]]:
     """State id to its own arcs in order of priority."""
-    arcs = grouped((arc.source, arc) for arc in own_arcs(document))
+    arcs = grouped(((arc.source, arc) for arc in own_arcs(document)), document.states)
     by_priority = attrgetter("priority")
-    return {name: tuple(sorted(arcs.get(name, ()), key=by_priority)) for name in document.states}
+    return {name: tuple(sorted(own, key=by_priority)) for name, own in arcs.items()}
 
 
 @once_each

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from llm_fsm._json import JsonDict
+from llm_fsm._json import JsonDict, grouped
 from llm_fsm._text import unused
 from llm_fsm.definition.names import STATE_ID_PATTERN
 from llm_fsm.documents.convert.chart import (
@@ -80,18 +80,16 @@ class _Flattening:
 
     @classmethod
     def of(cls, chart: Chart) -> _Flattening:
-        children: dict[str, list[str]] = {name: [] for name in chart.vertices}
-        for vertex in chart.vertices.values():
-            if vertex.parent is not None:
-                children[vertex.parent].append(vertex.name)
-        arrows: dict[str, list[Arrow]] = {name: [] for name in chart.vertices}
+        vertices = chart.vertices.values()
+        inner = ((one.parent, one.name) for one in vertices if one.parent is not None)
+        children = grouped(inner, chart.vertices)
+        leaving = [(arrow.source, arrow) for arrow in chart.arrows if arrow.source is not None]
+        arrows = grouped(leaving, chart.vertices)
         handled: set[str] = set()
-        handled.update(*(vertex.handled for vertex in chart.vertices.values()))
-        for arrow in chart.arrows:
-            if arrow.source is not None:
-                arrows[arrow.source].append(arrow)
-                if arrow.event is not None and not arrow.conditions:
-                    handled.add(arrow.event)
+        handled.update(*(vertex.handled for vertex in vertices))
+        for _, arrow in leaving:
+            if arrow.event is not None and not arrow.conditions:
+                handled.add(arrow.event)
         shared: list[Arrow] = []
         overruled: list[Arrow] = []
         for arrow in chart.arrows:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
-from llm_fsm._json import JsonMap, places_of
+from llm_fsm._json import JsonMap, grouped, places_of
 from llm_fsm.conditions import infix
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.words import in_words, known
@@ -156,10 +156,8 @@ class Picture:
 
     def targets(self) -> dict[str, list[str]]:
         """Map each state to the targets of its own edges."""
-        found: dict[str, list[str]] = {node.id: [] for node in self.nodes}
-        for edge in self.own:
-            found[edge.source].append(edge.target)
-        return found
+        names = (node.id for node in self.nodes)
+        return grouped(((edge.source, edge.target) for edge in self.own), names)
 
 
 def extract(written: JsonMap, details: Details | None = None) -> Picture:

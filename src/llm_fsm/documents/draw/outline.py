@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from llm_fsm._json import grouped
 from llm_fsm.definition.graph import reachable
 from llm_fsm.documents.draw.extract import EVERYWHERE, UNKNOWN, DrawnState, Edge, Picture
 
@@ -52,15 +53,13 @@ def _tree(picture: Picture) -> tuple[dict[str, list[Edge]], list[str]]:
     """Return state id to its moves, and the roots: the initial state, then the states that nothing
     leads to.
     """
-    below: dict[str, list[Edge]] = {node.id: [] for node in picture.nodes}
-    for edge in picture.own:
-        below[edge.source].append(edge)
+    graph = picture.targets()
+    below = grouped(((edge.source, edge) for edge in picture.own), graph)
     aimed = {edge.target for edge in picture.edges if edge.source != edge.target}
     roots = [] if picture.initial is None else [picture.initial]
     shared = [edge.target for edge in picture.shared]
     loose = [node.id for node in picture.nodes if node.id not in aimed]
     order = dict.fromkeys((*roots, *shared, *loose, *below))
-    graph = {name: [edge.target for edge in edges] for name, edges in below.items()}
     kept = []
     covered = set()
     for name in order:

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from rich.cells import cell_len, set_cell_size
 
+from llm_fsm._json import grouped
 from llm_fsm.definition.graph import depth_first
 from llm_fsm.documents.draw.extract import EVERYWHERE, UNKNOWN, DrawnState, Edge, Picture
 
@@ -57,9 +58,7 @@ def boxes(picture: Picture, width: int = 100) -> str:
     """Return the drawing, at most `width` cells wide if its rails leave enough room."""
     order = _ordered(picture)
     nodes = {node.id: node for node in picture.nodes}
-    moves: dict[str, list[Edge]] = {name: [] for name in order}
-    for edge in picture.own:
-        moves[edge.source].append(edge)
+    moves = grouped(((edge.source, edge) for edge in picture.own), order)
     down = _straight(order, moves)
     railed: set[str] = set()
     for name in order:
