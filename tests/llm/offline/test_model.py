@@ -351,7 +351,8 @@ def test_a_correction_never_takes_the_only_way_of_a_state_that_asks_for_nothing(
         ("start over", ("restart",), "restart"),
         ("skip", ("skip",), "skip"),
         ("a human", ("handover",), "handover"),
-        ("I want to speak to a human", ("handover",), "here"),
+        ("I want to speak to a human", ("handover",), "handover"),
+        ("a human told me so", ("handover",), "here"),
         ("skip", (), "here"),
     ],
 )
@@ -435,6 +436,46 @@ def test_a_fixed_reply_with_the_values_of_before_is_not_said_beside_a_correction
 def test_what_is_not_understood_is_said_before_the_question_is_asked_again():
     said = words(user="hm?", wanted={"day": DATE}, choices=(NEXT,))
     assert said == "I did not find day in that. Please tell me: day (a date such as 2026-03-14)."
+
+
+@pytest.mark.parametrize(
+    ("format_", "form"),
+    [
+        ("date", " (a date such as 2026-03-14)"),
+        ("time", " (a time such as 15:30)"),
+        ("email", " (such as ada@example.org)"),
+        ("uri", " (such as https://example.org)"),
+        ("ipv4", ""),
+    ],
+)
+def test_a_purpose_that_asks_is_told_the_form_that_is_wanted(format_, form):
+    said = words(
+        user="hm?",
+        wanted={"v": {"type": "string", "format": format_, "title": "value"}},
+        choices=(NEXT,),
+        purpose="What is it?",
+    )
+    assert said == f"I did not find value{form} in that."
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "repeat",
+        "Repeat, please",
+        "can you repeat that?",
+        "a human",
+        "an agent please",
+        "I want to talk to a human",
+        "I need a person",
+        "please start over",
+        "go back now",
+        "I want to cancel",
+    ],
+)
+@pytest.mark.parametrize("title", ["story", "name", "reason", "company name"])
+def test_a_wish_is_no_free_text(said, title):
+    assert update(user=said, wanted={"v": {"type": "string", "title": title}}) == {}
 
 
 def test_what_was_understood_is_said_before_the_next_question():

@@ -46,8 +46,24 @@ YES = frozenset(
 )
 NO = frozenset(("no", "nope", "n", "nothing", "no thanks", "no thank you", "skip"))
 LEAVING = frozenset(("stop", "cancel", "quit", "exit", "abort", "bye", "goodbye"))
-_TALK = YES | NO | LEAVING | {"hello", "hi", "hey", "thanks", "thank you", "help", "back"}
+WAYS: Mapping[str, frozenset[str]] = {
+    "cancel": LEAVING,
+    "restart": frozenset(("restart", "start over", "start again")),
+    "repeat": frozenset(("repeat", "say that again", "pardon")),
+    "skip": frozenset(("skip", "skip that", "pass")),
+    "back": frozenset(("back", "go back", "one step back")),
+    "clarify": frozenset(("what do you mean", "i do not understand", "i don't understand")),
+    "handover": frozenset(("human", "agent", "person", "operator")),
+}
+"""Repair pattern to the messages that name it."""
+_TALK = (YES | NO | LEAVING | {"hello", "hi", "hey", "thanks", "thank you", "help"}).union(
+    *WAYS.values()
+)
 """Messages that are no free text."""
+_POLITE = re.compile(
+    r"^(?:(?:please|can you|could you|can i|i want|i need|i would like|to|talk|speak|an?) )+"
+    r"|(?:,? (?:please|that|now))+$"
+)
 _NO_DAY = date(5, 1, 1)
 """A day from which no day is counted: only days with a year are certain."""
 _PHONE = re.compile(r"(?<![\w.-])\+?\(?\d[\d ()/-]{3,22}\d\d(?![ ()/-]*\d|\w)")
@@ -103,6 +119,12 @@ def folded(text: str) -> str:
     return re.sub(r"[\s_-]+", " ", text.casefold().replace("’", "'")).strip(" .!,;:")
 
 
+def wish(text: str) -> str:
+    """Return the folded words of a message without those that are only polite."""
+    said = folded(text.rstrip("?"))
+    return said if said in _TALK else _POLITE.sub("", said)
+
+
 def read_update(view: PlainTurn, closed: Sequence[str] = ()) -> JsonDict:
     """Return the keys that the message sets, with values that their schemas accept.
 
@@ -121,7 +143,7 @@ def read_update(view: PlainTurn, closed: Sequence[str] = ()) -> JsonDict:
     if fitting and (view.wanted or len(fitting) == 1):
         return {fitting[0]: values[fitting[0]]}
     found, rest = _in_sentence(view, asked, said)
-    if view.wanted and folded(text) not in _TALK:
+    if view.wanted and wish(text) not in _TALK:
         key = next((key for key in view.wanted if key not in found), "")
         value = _remaining(key, view.wanted[key], said, rest, alone=not found) if key else None
         if value and accepts(view.wanted[key], value):
@@ -213,7 +235,7 @@ def _whole(schema: Schema, message: Message, shown: str) -> Any:
     if kind in ("integer", "number"):
         found = amounts(message)
         values = [one.value for one in found if re.search(r"\w", _without(text, one)) is None]
-    elif kind not in ("", "string", "boolean") or is_free(schema) or said in _TALK:
+    elif kind not in ("", "string", "boolean") or is_free(schema) or wish(text) in _TALK:
         return None
     return _fitting(schema, values)
 
@@ -465,9 +487,9 @@ def _name(text: str) -> str:
     said = match[1] if match else plain
     name = _CAPITALS.fullmatch(said)
     if name is not None:
-        return "" if folded(said) in _TALK else name.group()
+        return "" if wish(said) in _TALK else name.group()
     words = said.split()
-    plain_name = words and all(map(_NAME_WORD.fullmatch, words)) and folded(said) not in _TALK
+    plain_name = words and all(map(_NAME_WORD.fullmatch, words)) and wish(said) not in _TALK
     others = [word for word in words if word.islower() and word not in _PARTICLES]
     if plain_name and len(words) <= _LONGEST_NAME and (not others or len(words) == 1):
         return said

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from llm_fsm._json import JsonDict, JsonMap, json_text, without
@@ -19,23 +19,13 @@ from llm_fsm.conditions.compiler import ConditionError, evaluate, truthy
 from llm_fsm.errors import ModelError
 from llm_fsm.languages import ends_in_question, is_english
 from llm_fsm.llm.offline import wording
-from llm_fsm.llm.offline.extract import LEAVING, NO, YES, folded, read_update
+from llm_fsm.llm.offline.extract import LEAVING, NO, WAYS, YES, folded, read_update, wish
 from llm_fsm.session.context import has
 from llm_fsm.session.messages import LLMRequest, ModelReply, PlainTurn, ReplyForm, TransitionView
 from llm_fsm.session.quotes import own_quote
 from llm_fsm.session.reply_schema import quoted_keys
 
 NOTICE = "offline: no language model is used, and only what is certain is understood"
-_WAYS: Mapping[str, frozenset[str]] = {
-    "cancel": LEAVING,
-    "restart": frozenset(("restart", "start over", "start again")),
-    "repeat": frozenset(("repeat", "say that again", "pardon")),
-    "skip": frozenset(("skip", "skip that", "pass")),
-    "back": frozenset(("back", "go back", "one step back")),
-    "clarify": frozenset(("what do you mean", "i do not understand", "i don't understand")),
-    "handover": frozenset(("human", "a human", "agent", "a person", "operator")),
-}
-"""Repair pattern to the messages that name it."""
 _LEAVES = re.compile(
     r"\b(?:stop|cancel|quit|abort|goodbye|leave|end the|discard)(?:s|ped|led|ed)?\b", re.IGNORECASE
 )
@@ -104,9 +94,9 @@ def _pattern(view: PlainTurn) -> str | None:
     """Return the repair pattern that the whole message names, unless a transition of the definition
     matches.
     """
-    said = folded(view.user or "")
+    said = wish(view.user or "")
     name = next(
-        (name for name, said_so in _WAYS.items() if said in said_so and name in view.patterns), None
+        (name for name, said_so in WAYS.items() if said in said_so and name in view.patterns), None
     )
     return None if name == "cancel" and _leaving(view) is not None else name
 
@@ -200,9 +190,11 @@ def _stay_words(view: PlainTurn, update: JsonMap) -> str:
     understood = wording.noted(update, {**view.writable, **view.wanted}, language)
     if missing:
         # A purpose that is a question is asked by the machine, behind this message.
-        further = "" if ends_in_question(view.purpose) else wording.request(missing, language)
-        words = wording.join(understood or wording.not_found(missing, language), further)
-        return words or ("" if ends_in_question(view.purpose) else view.own_words)
+        asks = ends_in_question(view.purpose)
+        further = "" if asks else wording.request(missing, language)
+        unknown = wording.not_found(missing, language, form=asks)
+        words = wording.join(understood or unknown, further)
+        return words or ("" if asks else view.own_words)
     notice = understood
     if english and _is_closed(view, update):
         notice = wording.join(understood, "I cannot continue with that")

@@ -83,10 +83,13 @@ def noted(update: JsonMap, schemas: Schemas, language: str = "") -> str:
     return f"Noted – {'; '.join(said)}." if english else f"{'; '.join(said)}."
 
 
-def not_found(wanted: Schemas, language: str = "") -> str:
-    """Say that the message did not have the requested value."""
+def not_found(wanted: Schemas, language: str = "", *, form: bool = False) -> str:
+    """Say that the message did not have the requested value. `form`: with the form that it wants."""
     for key, schema in wanted.items():
-        return f"I did not find {label(key, schema)} in that." if is_english(language) else ""
+        hint = _HINTS.get(str(schema.get("format"))) if form else None
+        beside = f" ({hint})" if hint else ""
+        found = f"I did not find {label(key, schema)}{beside} in that."
+        return found if is_english(language) else ""
     return ""
 
 
