@@ -534,3 +534,16 @@ def test_conversations_of_other_doors_reach_no_messenger(api: type[Api]) -> None
         client.post(f"/conversations/{started['id']}/messages", json={"text": "hi"})
         by_slack(client, said_by_slack("hi", "E1"))
     assert texts_of(api) == ["Two"]
+
+
+def test_the_language_that_telegram_knows_begins_the_conversation(api: type[Api]) -> None:
+    states = {
+        "talk": {"reply": "Hello!", "transitions": [{"target_state": "bye"}]},
+        "bye": {"kind": "final"},
+    }
+    texts = {"de": {"/states/talk/reply": "Hallo!"}}
+    document = {**TALK, "states": states, "languages": ["de"], "texts": texts}
+    update = said_by_telegram("Guten Tag", 1)
+    update["message"]["from"]["language_code"] = "de-AT"
+    with client_of("telegram", document, [reply("talk", "")]) as (client, _):
+        assert by_telegram(client, update).json()["text"] == "Hallo!"

@@ -9,6 +9,7 @@ from llm_fsm.cli import main
 from llm_fsm.definition.names import PATTERNS
 from llm_fsm.documents.check import check
 from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.documents.loader import load
 from llm_fsm.documents.patch import PatchError
 from llm_fsm.documents.renaming import Renaming, references, renamed
 from llm_fsm.testing.scenarios import names
@@ -122,6 +123,9 @@ def test_shipped_conversations_go_the_same_way_under_other_names(path, tmp_path,
     file = definition_paths()[name]
     text = file.read_text(encoding="utf-8")
     document = json.loads(text)
+    texts = load(file).texts
+    if texts:  # the files of translations are not renamed
+        text = json.dumps({**document, "texts": texts})
     ours = [one for one in document["states"] if one not in (*PATTERNS, "cancelled")]
     renamings = [Renaming("state", one, f"{one}_2") for one in ours]
     keys = document.get("context_schema", {}).get("properties", {})

@@ -637,3 +637,25 @@ def test_a_stream_that_is_told_anew_says_that_its_first_words_restart(tmp_path: 
         ]
     assert ("delta", {"text": "One two three.", "restart": True}) in events
     assert events[-1][0] == "turn"
+
+
+def test_a_conversation_begins_in_the_language_of_the_header() -> None:
+    bye = {"kind": "final", "purpose": "Say goodbye"}
+    document = {
+        "name": "two",
+        "languages": ["de"],
+        "initial_state": "hello",
+        "states": {
+            "hello": {"reply": "Hello!", "transitions": [{"target_state": "bye"}]},
+            "bye": bye,
+        },
+        "texts": {"de": {"/states/hello/reply": "Hallo!"}},
+    }
+    machine = AsyncMachine.from_dict(document, model=ScriptedLLM([]))
+    with client_of(machine) as client:
+        greetings = []
+        for header in ("de-CH, en;q=0.5", "fr", "de-CH, en;q=0.5"):
+            headers = {"Accept-Language": header, "Idempotency-Key": header[:2]}
+            answer = client.post("/conversations", json={"definition": "two"}, headers=headers)
+            greetings.append(answer.json()["greeting"])
+    assert greetings == ["Hallo!", "Hello!", "Hallo!"]

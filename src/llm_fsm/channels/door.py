@@ -37,13 +37,17 @@ _NOT_OK = re.compile(r'\s*\{\s*"ok":\s*false')
 
 
 class IncomingMessage(NamedTuple):
-    """A message of a user. `thread` is its chat, and `question` that of the button pressed."""
+    """A message of a user. `thread` is its chat, and `question` that of the button pressed.
+
+    `language` is that of the user, as a BCP 47 tag; "" if the messenger does not know it.
+    """
 
     thread: str
     text: str
     request_id: str
     user: str
     question: str | None = None
+    language: str = ""
 
 
 Message = tuple[str, JsonDict]
@@ -154,6 +158,7 @@ class Door:
                 heard.request_id,
                 question=heard.question,
                 metadata={"user": heard.user},
+                language=heard.language,
             )
         except (ConversationConflict, ValueError) as error:
             served = await self._service.find(self._caller, heard.thread)

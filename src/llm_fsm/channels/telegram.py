@@ -33,14 +33,16 @@ def heard(payload: JsonMap) -> Iterator[IncomingMessage]:
     match payload:
         case {
             "update_id": int(number),
-            "message": {"chat": {"id": int(chat)}, "from": {"id": int(user)}} as message,
-        }:
-            yield IncomingMessage(str(chat), words(message), str(number), str(user))
-        case {
+            "message": {"chat": {"id": int(chat)}, "from": {"id": int(user)} as sender} as said,
+        } | {
             "update_id": int(number),
-            "edited_message": {"chat": {"id": int(chat)}, "from": {"id": int(user)}} as message,
-        } if "location" not in message:
-            yield IncomingMessage(str(chat), words(message), str(number), str(user))
+            "edited_message": {
+                "chat": {"id": int(chat)},
+                "from": {"id": int(user)} as sender,
+            } as said,
+        } if "message" in payload or "location" not in said:
+            language = str(sender.get("language_code", ""))
+            yield IncomingMessage(str(chat), words(said), str(number), str(user), language=language)
 
 
 def words(message: JsonMap) -> str:

@@ -43,6 +43,7 @@ COMMANDS: Mapping[str, str] = {
     "show": "Draw a definition: text, boxes, Mermaid, DOT, SVG or PNG.",
     "studio": "Edit definitions in the browser, talk to them, and look into past turns.",
     "test": "Run conversation tests and report failures.",
+    "texts": "Write and check the texts of a definition in its further languages.",
     "validate": "Check definition files and report everything that is wrong.",
     "worker": "Finish turns and fire time-outs of stored conversations, without a server.",
 }

@@ -32,6 +32,8 @@ CODES: Mapping[str, Code] = {
     "not-a-definition": Code("E008", "error"),
     "not-json": Code("E009", "error"),
     "bad-text": Code("E010", "error"),
+    "bad-translations": Code("E011", "error"),
+    "fuzzy-translation": Code("W418", "warning"),
     "unknown-key": Code("S101", "warning", at_key=True),
     "wrong-type": Code("S102", "error"),
     "missing-key": Code("S103", "error"),

@@ -23,13 +23,14 @@ from llm_fsm.definition.names import (
     LANGUAGE_PATTERN,
     OUTCOME_PATTERN,
     STATE_ID_PATTERN,
+    TAG_PATTERN,
     TIMEZONE_PATTERN,
     Kind,
     PatternName,
     root_of,
 )
 from llm_fsm.definition.naming import Naming
-from llm_fsm.languages import is_english
+from llm_fsm.languages import LANGUAGE, is_english, language_key
 
 
 def _join_lines(value: object) -> object:
@@ -58,6 +59,7 @@ Count = Annotated[int, Field(ge=1, le=1_000 * MAX_NUMBER), BeforeValidator(_whol
 Tokens = Annotated[int, Field(ge=1, le=MAX_TOKENS), BeforeValidator(_whole)]
 Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
 StateId = Annotated[str, Field(pattern=STATE_ID_PATTERN), Naming.STATE]
+Tag = Annotated[str, Field(pattern=TAG_PATTERN, examples=["de", "pt-BR"])]
 ReplyText = Annotated[Text, Naming.REPLY]
 Assignments = dict[NamedKey, NamedRule]
 Places = Annotated[JsonValue, Naming.PLACES]
@@ -408,6 +410,14 @@ class Definition(_Model):
     """Language of the definition's texts, as a BCP 47 tag. Without it, English sentences are added
     to them.
     """
+    languages: list[Tag] = []
+    """Further languages of the conversations, as BCP 47 tags. `NAME.TAG.po` beside the file has the
+    texts.
+    """
+    texts: dict[str, dict[Annotated[str, Naming.POINTER], Annotated[str, Naming.REPLY]]] = {}
+    """Language to its texts, by the JSON pointer of each text here. Loading reads them from the
+    `.po` files.
+    """
     timezone: str = Field(default="", pattern=TIMEZONE_PATTERN)
     """Time zone of the conversations, as an IANA name."""
     initial_state: NamedState
@@ -473,6 +483,20 @@ class Definition(_Model):
         """Context key to its JSON Schema, as declared; empty without a `context_schema`."""
         properties = object_at(self.context_schema, "properties")
         return {key: object_at(properties, key) for key in properties}
+
+    @property
+    def machine_keys(self) -> Mapping[str, JsonMap]:
+        """The key that the machine itself declares, with its schema: the language, if there are
+        several.
+        """
+        # An answer as any other, so that the user changes it as one.
+        several = len(self.tags) > 1
+        return {LANGUAGE: language_key(self.tags, self.language)} if several else {}
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The languages of its conversations, its own first."""
+        return tuple(dict.fromkeys((self.language or "en", *self.languages)))
 
     def source_of(self, key: str) -> str:
         """Return the writer of a declared key.

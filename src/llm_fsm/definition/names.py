@@ -16,6 +16,7 @@ VALID = "x-valid"
 OUTCOME_PATTERN = r"^([A-Za-z][A-Za-z0-9_-]{0,63})?$"
 LANGUAGE_PATTERN = r"^([A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*)?$"
 """A language tag of BCP 47, such as `en` or `pt-BR`."""
+TAG_PATTERN = r"^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$"
 TIMEZONE_PATTERN = r"^([A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*)?$"
 """A name of the IANA time zone database, such as `Europe/Berlin`."""
 

@@ -31,6 +31,7 @@ from llm_fsm.definition.compat.other_tools import (
 )
 from llm_fsm.definition.plain import NotPlainError, plain
 from llm_fsm.documents.files import FilePath, beside, decoded, name_of, read, read_called, stem_of
+from llm_fsm.documents.translations import with_translations
 from llm_fsm.errors import DefinitionError, Finding, Place
 from llm_fsm.lint.blocking import BLOCKING
 from llm_fsm.lint.document import Called, Document, FlowReader, Placed
@@ -40,12 +41,16 @@ from llm_fsm.lint.suppressions import read_suppressions
 
 
 class CheckOptions(NamedTuple):
-    """Options of a check. With `loading`, only the rules run that keep a machine from running."""
+    """Options of a check. With `loading`, only the rules run that keep a machine from running.
+
+    `is_file`: texts in further languages are read beside `file`.
+    """
 
     file: str | None = None
     token_budget: int | None = None
     flow: FlowReader | None = None
     loading: bool = False
+    is_file: bool = False
 
 
 class Checked(NamedTuple):
@@ -74,7 +79,7 @@ def check(what: FilePath | JsonMap, *, token_budget: int | None = None) -> list[
     except DefinitionError as error:
         return list(error.findings)
     flow = partial(_read_flow, name)
-    options = CheckOptions(file=name, token_budget=token_budget, flow=flow)
+    options = CheckOptions(name, token_budget, flow, is_file=True)
     return check_text(text, options).findings
 
 
@@ -108,7 +113,9 @@ def check_edited(text: str, *, file: str) -> list[Finding]:
     Returns:
         The findings, sorted by position.
     """
-    return check_text(text, CheckOptions(file=file, flow=partial(_read_flow, file))).findings
+    return check_text(
+        text, CheckOptions(file=file, flow=partial(_read_flow, file), is_file=True)
+    ).findings
 
 
 def called_by(files: Sequence[str]) -> set[str]:
@@ -160,7 +167,7 @@ def check_text(text: str, options: CheckOptions) -> Checked:
 def check_value(value: object, options: CheckOptions) -> Checked:
     """Check a value. Findings have pointers and no positions."""
     document, findings = _check(value, options)
-    placed = [replace(found, file=options.file) for found in findings]
+    placed = [replace(found, file=found.file or options.file) for found in findings]
     if len(placed) > 1:
         text = source.scan(json.dumps(plain(value)))
         placed.sort(key=lambda found: text.position(found.pointer))
@@ -189,8 +196,9 @@ def _check(value: object, options: CheckOptions) -> Checked:
     if options.file:
         stem = stem_of(options.file)
     upgraded = upgrade(written, partial(rewrite, stem=stem))
-    formed = form.examine(upgraded.document)
-    found = [*upgraded.findings, *_written(formed.findings, upgraded)]
+    translated = with_translations(upgraded.document, options.file if options.is_file else None)
+    formed = form.examine(translated.document)
+    found = [*upgraded.findings, *translated.findings, *_written(formed.findings, upgraded)]
     judged = formed.document if options.loading else formed.meant
     subject = Document(
         Placed("", judged), options.file, options.token_budget, options.flow, formed.unread
@@ -204,7 +212,8 @@ def _check(value: object, options: CheckOptions) -> Checked:
                 judgements += rule.findings(subject)
         found += _written(_stated(judgements, formed), upgraded)
     remarks = () if options.loading else suppressions.remarks(found)
-    return Checked(document, [*suppressions.kept(found), *remarks])
+    kept = map(translated.placed, suppressions.kept(found))
+    return Checked(document, [*kept, *remarks])
 
 
 def _of_another(tool: OtherTool) -> Finding:
@@ -263,6 +272,9 @@ def _placed(findings: Iterable[Finding], text: source.Scan, file: str | None) ->
     """Yield findings with their lines and columns."""
     known = cache(lambda pointer: Place(pointer, *text.position(pointer, at_key=True)))
     for found in findings:
+        if found.file is not None:  # a file of translations
+            yield found
+            continue
         line, column = text.position(found.pointer, at_key=BY_NAME[found.name].at_key)
         where = tuple(known(place.pointer) for place in found.where)
         yield replace(found, file=file, line=line, column=column, where=where)

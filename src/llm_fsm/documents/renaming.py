@@ -18,6 +18,8 @@ from llm_fsm.documents import patch
 
 _ACTIONS = frozenset({"raise", "continue"})
 """Words of `on_exhausted` and `on_timeout` that are no ids of states."""
+_STATES = "/states/"
+_KEYS = "/context_schema/properties/"
 _LINE = "\x00"
 
 
@@ -148,11 +150,12 @@ def _new(old: str, naming: Naming, maps: _Maps) -> str:
         case Naming.REPLY:
             return renamed_reply(old, states, keys)
         case Naming.POINTER:
-            parts = old.split("/")
-            if len(parts) > 2 and parts[1] == "states":
-                state = unescape(parts[2])
-                parts[2] = escape(states.get(state, state))
-            return "/".join(parts)
+            for head, names in ((_STATES, states), (_KEYS, keys)):
+                if old.startswith(head):
+                    name, slash, rest = old.removeprefix(head).partition("/")
+                    own = unescape(name)
+                    return f"{head}{escape(names.get(own, own))}{slash}{rest}"
+            return old
         case Naming.CHECK:
             head, dot, rest = old.partition(".")
             return f"context.{renamed_key(rest, keys)}" if head + dot == "context." else old

@@ -18,7 +18,7 @@ from llm_fsm.documents.loader import load, load_dict
 from llm_fsm.documents.safety import unsafe
 from llm_fsm.documents.subflows import gather
 from llm_fsm.engine import edits
-from llm_fsm.engine.advice import advise
+from llm_fsm.engine.advice import advise, with_language
 from llm_fsm.engine.bundled import pattern_piece, shipped_prompts
 from llm_fsm.engine.conversation import AsyncConversation, Turn, TurnStream, turn_of
 from llm_fsm.engine.deployment import Services
@@ -254,12 +254,13 @@ class AsyncMachine:
         metadata: Mapping[str, str] | None = None,
         anew: bool = False,
         agreed: bool = False,
+        language: str = "",
     ) -> AsyncConversation:
         """As `Machine.start`, awaited. `on_event` is called in the event loop."""
         opening = Opening(
             conversation_id=uuid.uuid4().hex if conversation_id is None else conversation_id,
             time=self._now(),
-            context=context,
+            context=with_language(self.definition, context, language),
             state=state,
             greet=greet,
             background=background,
@@ -286,6 +287,7 @@ class AsyncMachine:
         timezone: str = "",
         metadata: Mapping[str, str] | None = None,
         anew: bool = False,
+        language: str = "",
     ) -> AsyncConversation:
         """As `Machine.open`, awaited. `on_event` is called in the event loop."""
         try:
@@ -305,6 +307,7 @@ class AsyncMachine:
                 timezone=timezone,
                 metadata=metadata,
                 anew=anew,
+                language=language,
             )
         except ConversationConflict:  # another caller was faster, and has greeted
             return await self.resume(conversation_id)

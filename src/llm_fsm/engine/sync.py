@@ -587,6 +587,7 @@ class Machine:
         metadata: Mapping[str, str] | None = None,
         anew: bool = False,
         agreed: bool = False,
+        language: str = "",
     ) -> Conversation:
         """Begin a conversation, and greet the user unless `greet` is False.
 
@@ -609,6 +610,9 @@ class Machine:
             anew: True begins a conversation of this id again if it has ended. The record goes on,
                 request ids stay known, and its labels stay.
             agreed: True if your program says yes to what a state does that acts.
+            language: The user's language, if the definition has several `languages`: a BCP 47 tag,
+                or the header `Accept-Language`. An unknown one is logged once, and the
+                definition's own counts.
 
         Returns:
             The conversation. Its `greeting` is the first message to the user.
@@ -640,6 +644,7 @@ class Machine:
             metadata=metadata,
             anew=anew,
             agreed=agreed,
+            language=language,
         )
         return Conversation(self, self._portal.run(started))
 
@@ -654,6 +659,7 @@ class Machine:
         timezone: str = "",
         metadata: Mapping[str, str] | None = None,
         anew: bool = False,
+        language: str = "",
     ) -> Conversation:
         """Resume the conversation of an id, or begin it if there is none.
 
@@ -671,6 +677,7 @@ class Machine:
             metadata: As in `start`.
             anew: True begins again if the conversation has ended, under the same id. The record
                 goes on, request ids stay known, and its labels stay.
+            language: As in `start`.
 
         Returns:
             The conversation. `is_new` is true if this call began it.
@@ -699,6 +706,7 @@ class Machine:
             timezone=timezone,
             metadata=metadata,
             anew=anew,
+            language=language,
         )
         return Conversation(self, self._portal.run(opened))
 

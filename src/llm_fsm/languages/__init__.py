@@ -8,10 +8,19 @@ a language as a file, without code. What no file has, is not known, and nothing 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import product
+from typing import Any
 
 import msgspec
+
+LANGUAGE = "language"
+"""The context key of the language of a conversation, if its definition has several."""
+_WISH = re.compile(r"([A-Za-z-]+)(?:\s*;\s*q=(\d(?:\.\d+)?))?")
+"""A language of the header `Accept-Language`, and its weight."""
 
 QUESTION_MARKS = "?\uff1f\u061f\u037e\u055e\u1367"
 """Of Latin, full-width, Arabic, Greek, Armenian and Ethiopic script."""
@@ -71,6 +80,67 @@ def language_of(tag: str) -> Language:
         if file.name == f"{name}.json":
             return msgspec.json.decode(file.read_bytes(), type=Language)
     return Language()
+
+
+@cache
+def locale_of(language: str) -> Any:
+    """Return the locale of a language tag, else that of its language; None if neither is known."""
+    from babel import Locale, UnknownLocaleError  # noqa: PLC0415 - few definitions need it
+
+    for tag in (language, language.partition("-")[0]):
+        try:
+            return Locale.parse(tag, sep="-")
+        except (UnknownLocaleError, ValueError):
+            continue
+    return None
+
+
+def language_name(tag: str, language: str = "") -> str:
+    """Return the name of a language in the words of another one; its tag if it has none.
+
+    Args:
+        tag: BCP 47 tag of the language.
+        language: BCP 47 tag of the words; English if empty.
+    """
+    locale = locale_of(tag)
+    name = None if locale is None else locale.get_display_name(locale_of(language or "en"))
+    return name or tag
+
+
+def language_names(tags: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Return the names of languages in the words of each of them, each with its tag."""
+    listed = [*tags]
+    return tuple((language_name(tag, language), tag) for tag, language in product(listed, listed))
+
+
+def language_key(tags: Iterable[str], language: str) -> dict[str, Any]:
+    """Return the schema of the key `LANGUAGE`, with names in the words of a language."""
+    labels = {tag: language_name(tag, language) for tag in tags}
+    return {
+        "type": "string",
+        "enum": [*labels],
+        "title": ", ".join(labels.values()),
+        "description": "the language to answer in: write it when the user asks for another one, or"
+        " writes whole sentences in it",
+        "x-labels": labels,
+        "x-said": "quote",
+    }
+
+
+def spoken(wanted: str, tags: Sequence[str]) -> str:
+    """Return the language of `tags` that fits a wish best; "" if none does.
+
+    Args:
+        wanted: A BCP 47 tag, or several as in the header `Accept-Language` (RFC 9110).
+        tags: The languages.
+    """
+    from babel import negotiate_locale  # noqa: PLC0415 - as above
+
+    found = _WISH.findall(wanted.replace("_", "-"))
+    found.sort(key=lambda wish: -float(wish[1] or 1))
+    # The answer has the letters of the wish.
+    near = negotiate_locale([tag for tag, _ in found], tags, sep="-") or ""
+    return next((tag for tag in tags if tag.lower() == near.lower()), "")
 
 
 def own_sentence(tag: str, name: str, *parts: str) -> str:

@@ -17,6 +17,7 @@ from llm_fsm.lint.rules.graph.undefined_name import (
     unknown_target,
     unknown_tool,
 )
+from llm_fsm.lint.rules.wording.translations import taken_key
 
 BLOCKING: tuple[LintRule, ...] = (
     bad_tool,
@@ -25,6 +26,7 @@ BLOCKING: tuple[LintRule, ...] = (
     bad_answer_schema,
     duplicate_name,
     bad_key_setting,
+    taken_key,
     unknown_target,
     unknown_initial_state,
     bad_condition,

@@ -124,6 +124,32 @@ Example:
 Fix:
 Write the character itself, or both halves of the escape.
 """,
+        "bad-translations": """A file with the texts of a language is no gettext file.
+
+Why it is bad:
+Nothing of it can be used, so no user of that language would be served.
+
+Example:
+    msgid Good day
+    msgstr "Guten Tag"
+
+Fix:
+Mend the line that the message names, or write the file anew by `llm-fsm texts update FILE`.
+""",
+        "fuzzy-translation": """A translation is marked as fuzzy: its text has changed, and nobody has looked since.
+
+Why it is bad:
+It may say something else than the definition, so it is not used.
+
+Example:
+    #, fuzzy
+    msgctxt "/states/bye/reply"
+    msgid "Goodbye, and see you soon!"
+    msgstr "Auf Wiedersehen!"
+
+Fix:
+Correct the translation, and remove the mark.
+""",
         "unknown-key": """An object has a key that the format does not know.
 
 Why it is bad:

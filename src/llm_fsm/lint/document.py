@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from llm_fsm._json import JsonMap, Schemas, joined, list_at, object_at, step, steps
 from llm_fsm._text import nearest
 from llm_fsm.definition.names import KEY_PATTERN
+from llm_fsm.languages import LANGUAGE
 from llm_fsm.lint.facts.suggestions import Speller
 
 SYSTEM_NAMES = frozenset(
@@ -176,7 +177,11 @@ class Document:
         If "properties" is missing or misspelt, which is reported, these are the intended keys.
         """
         found = declared_in(object_at(self.root.value, "context_schema"))
-        return {key: object_at(found, key) for key in found}
+        keys = {key: object_at(found, key) for key in found}
+        # The machine declares this one, where there are several languages.
+        if self.has_schema and self.root.get("languages"):
+            keys.setdefault(LANGUAGE, {"type": "string"})
+        return keys
 
     @property
     def has_schema(self) -> bool:

@@ -28,6 +28,7 @@ async def answer(
     *,
     question: str | None = None,
     metadata: Mapping[str, str] | None = None,
+    language: str = "",
 ) -> Turn:
     """Answer a message of a messenger, and return its turn.
 
@@ -44,6 +45,7 @@ async def answer(
         question: The `question` of the choice whose button was pressed; None: it was no button.
         metadata: Labels of a new conversation, such as {"user": "U123"}, besides the label
             `thread`.
+        language: BCP 47 tag of a new conversation, as the messenger knows it.
 
     Returns:
         The turn: `text` for the user, and `choices` for buttons.
@@ -58,7 +60,9 @@ async def answer(
     service.enter(Caller(name=f"{caller.name} {thread}"))
     machine = service.machines.all(caller)[0]
     labels = {**(metadata or {}), THREAD: caller.stored(thread)}
-    open_thread = partial(service.open, caller, machine, thread, greet=False, metadata=labels)
+    open_thread = partial(
+        service.open, caller, machine, thread, greet=False, metadata=labels, language=language
+    )
 
     async def send(served: Served, question: str | None) -> Turn:
         said: str | Choice = text

@@ -366,6 +366,7 @@ class RestRoutes:
                 key=key_of(key),
                 metadata=wish.metadata,
                 anew=wish.anew,
+                language=request.headers.get("accept-language", ""),
             )
             return await self._started(request, begun)
 

@@ -13,6 +13,7 @@ from typing import Any
 from llm_fsm import AsyncMachine, Choice, ConversationConflict, ConversationNotFound, Turn
 from llm_fsm import events as ev
 from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm.engine.advice import with_language
 from llm_fsm.engine.pauses import OpenPause, open_pause
 from llm_fsm.records.transfer import fork
 from llm_fsm.server.ending import CONNECTIONS, TURNS, Ending, cut_off
@@ -159,17 +160,19 @@ class Service:
         history: Iterable[tuple[str, str]] | None = None,
         metadata: Mapping[str, str] | None = None,
         anew: bool = False,
+        language: str = "",
     ) -> Begun:
         """Begin a conversation, or return the one of the same key. Raises ConversationConflict, and
         Problem 403.
 
         `history`: messages from elsewhere, as (role, text). `metadata`: labels for listings.
-        `anew`: it begins again if it has ended.
+        `anew`: it begins again if it has ended. `language`: as for `Machine.start`.
         """
         check_own_id(caller, conversation_id)
         name = conversation_id or new_id(caller, "start", key)
         stored = caller.stored(name)
         check_start(caller, machine, stored, context=context, state=state)
+        context = with_language(machine.definition, context, language)
         try:
             chat = await machine.start(
                 context, stored, greet, state, history=history, metadata=metadata, anew=anew

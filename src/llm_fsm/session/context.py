@@ -22,6 +22,7 @@ from llm_fsm.definition.json_schema.inline import simplified
 from llm_fsm.definition.json_schema.validator import CompiledSchema, compile_shape
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.names import KEY_PATTERN
+from llm_fsm.languages import language_names
 from llm_fsm.session.events import ContextRefused, ContextSet, Event
 from llm_fsm.session.list_items import with_items
 from llm_fsm.session.normalize import WrittenForm, as_schema, forms, normalised
@@ -212,16 +213,26 @@ class Keys:
         return texts_in(context.get(key) for key in self.secrets) if self.secrets else ()
 
 
-def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
-    """Compile the keys of a definition. `mentioned` names keys that its states use, for machines
-    without a schema."""
+def compile_keys(
+    definition: Definition, mentioned: Iterable[str], own: JsonMap = MappingProxyType({})
+) -> Keys:
+    """Compile the keys of a definition.
+
+    Args:
+        definition: The definition.
+        mentioned: The keys that its states use, for machines without a schema.
+        own: The keys of the machine itself, with their schemas.
+    """
     # Without a schema, what a reply may write is known from the states alone.
     has_schema = definition.context_schema is not None
     defs = (definition.context_schema or {}).get("$defs")
-    schemas = {key: simplified(schema, defs) for key, schema in definition.key_schemas.items()}
+    written = {**definition.key_schemas, **own}
+    schemas = {key: simplified(schema, defs) for key, schema in written.items()}
     sources = {key: definition.source_of(key) for key in schemas}
     writable = {key: schema for key, schema in schemas.items() if sources[key] == "model"}
-    offered = writable if has_schema else {key: {} for key in mentioned if KEY.fullmatch(key)}
+    offered = writable
+    if not has_schema:
+        offered = {key: {} for key in mentioned if KEY.fullmatch(key)} | writable
     return Keys(
         declared=has_schema,
         shapes={
@@ -239,7 +250,7 @@ def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
         rules=compile_value_rules(definition.key_schemas),
         said={key: kind for key, schema in writable.items() if (kind := schema.get(SAID)) in KINDS},
         language=definition.language,
-        choices=_choices(definition),
+        choices={**_choices(definition), **dict.fromkeys(own, language_names(definition.tags))},
     )
 
 

@@ -15,6 +15,7 @@ from itertools import chain, product
 from typing import Any
 
 from llm_fsm._json import JsonMap, object_at
+from llm_fsm.languages import LANGUAGE
 from llm_fsm.languages.reading import (
     Meaning,
     Piece,
@@ -37,6 +38,8 @@ _ISO = re.compile(
 _ANY = 10**9
 _BESIDE = 6
 """Words of a quote beside those of its value."""
+_SENTENCE = 3
+"""Words of a quote that show the language of the user."""
 _NEAR = 3
 """Words from a denial to what it denies."""
 _STEM = 4
@@ -197,7 +200,9 @@ def _proves(claim: Claim, place: Place, found: list[Piece], words: UserWords, mo
             read = [one.value for one in numbers(found) if _is_at(one, place)]
             return value in read or _is_named(claim, quoted)
     if "enum" in schema or "const" in schema:
-        return _is_named(claim, quoted)
+        # Who writes a sentence in a language need not name it.
+        wrote = claim.key == LANGUAGE and len(_words(quoted)) >= _SENTENCE
+        return wrote or _is_named(claim, quoted)
     text = str(value)
     # A date is said in words of its language, which hold no text like 2026-05-01.
     form = _ISO.fullmatch(text)

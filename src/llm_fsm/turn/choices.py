@@ -55,7 +55,7 @@ def choices_of(root: CompiledMachine, session: Session) -> tuple[Choice, ...]:
     # A question that could not be said has no answers.
     if state.kind != "converse" or session.unsaid is not None:
         return ()
-    own = _of_state(state)
+    own = _of_state(machine, state)
     key = "" if own else asked_key(session, state)
     offered = own or _of_key(machine, key) or _of_read_back(machine, state)
     # The question before a loss stands above that of the state.
@@ -79,7 +79,7 @@ def picked_of(choices: Iterable[Choice], label: str, question: str) -> Choice | 
     return next((choice for choice in same if question in ("", choice.question)), None)
 
 
-def _of_state(state: CompiledState) -> list[Choice]:
+def _of_state(machine: CompiledMachine, state: CompiledState) -> list[Choice]:
     """Return the choices that a state names itself; a label without a value is its own value.
 
     A state whose yes is picked has one for each of its transitions, if it names none.
@@ -89,7 +89,7 @@ def _of_state(state: CompiledState) -> list[Choice]:
         value = named.label if named.value is None else named.value
         choices.append(Choice(named.label, value))
     if state.picks and not choices and any(move.agrees == "picked" for move in state.own):
-        choices += [Choice(move.description or move.target, move.target) for move in state.own]
+        choices += [Choice(machine.said(move) or move.target, move.target) for move in state.own]
     return choices
 
 

@@ -21,6 +21,7 @@ from llm_fsm.definition.models import (
 )
 from llm_fsm.definition.names import PATTERNS
 from llm_fsm.definition.subflows import Flow, Flows, document_of
+from llm_fsm.definition.translation import translated_flows
 from llm_fsm.errors import DefinitionError, Finding
 from llm_fsm.languages import QUESTION_MARKS, language_of
 from llm_fsm.session.context import Keys, compile_keys
@@ -281,7 +282,7 @@ def _check_answer(state_id: str, state: State) -> None:
 
 
 def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMachine:
-    """Compile a definition with all that it calls.
+    """Compile a definition with all that it calls, in all its languages.
 
     Args:
         flows: The definition that is started, and those that it calls.
@@ -291,6 +292,33 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
     Raises:
         DefinitionError: The definition has a fault that the loader let pass.
     """
+    machine = _in_one_language(flows, prompts, pieces)
+    others = flows.root.definition.tags[1:]
+    if not others:
+        return machine
+
+    # A language is compiled when it is first spoken, because a process may never need it.
+    @cache
+    def speaking(tag: str) -> CompiledMachine:
+        if tag not in others:
+            return machine
+        spoken = _in_one_language(translated_flows(flows, tag), prompts, pieces)
+        called = {name: _prompted(flow, machine.flows[name]) for name, flow in spoken.flows.items()}
+        return replace(_prompted(spoken, machine), flows=called)
+
+    return replace(machine, speaking=speaking)
+
+
+def _prompted(spoken: CompiledMachine, own: CompiledMachine) -> CompiledMachine:
+    """Return a translated machine with the prompts of the definition's own language."""
+    states: dict[str, CompiledState] = {}
+    for name, state in spoken.states.items():
+        states[name] = replace(state, words=own.states[name].words)
+    return replace(spoken, states=states, question=own.question, key_lines=own.key_lines)
+
+
+def _in_one_language(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMachine:
+    """Compile a definition with all that it calls; see `compile_flows`."""
     root = flows.root.definition
     # Called definitions choose their own model and reasoning; the rest is inherited.
     settings = root.model.model_copy(update={"reasoning": None, "name": None})
@@ -307,7 +335,8 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
     answers: dict[str, JsonMap] = {}
     for flow in (*flows.called.values(), flows.root):
         # The root comes last: its schema counts where definitions share a key.
-        answers |= compile_keys(flow.definition, ()).offered
+        own = root.machine_keys if flow is flows.root else {}
+        answers |= compile_keys(flow.definition, (), own).offered
     above = _Caller(
         called=True,
         persona=root.persona,
@@ -486,7 +515,9 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
     shared = (*shared, *_of_patterns(definition, own_named, above.pieces))
     menus = {state_id: _menu(definition, state_id, shared) for state_id in definition.states}
     try:
-        keys = compile_keys(definition, _mentioned_keys(definition))
+        # The conversation has one language, that of the definition which was started.
+        own_keys = {} if above.called else definition.machine_keys
+        keys = compile_keys(definition, _mentioned_keys(definition), own_keys)
     except ShapeError as error:
         raise _fault("/context_schema", str(error), "S109", "bad-context-schema") from error
     except ConditionError as error:

@@ -10,6 +10,7 @@ from llm_fsm._json import JsonDict
 from llm_fsm.conditions.compiler import CompiledRule
 from llm_fsm.definition.models import Definition, Limits, ModelSettings, State
 from llm_fsm.definition.names import Kind
+from llm_fsm.languages import LANGUAGE
 from llm_fsm.session.context import Keys
 from llm_fsm.session.messages import LLMRequest, TakenForm
 from llm_fsm.session.session import Session
@@ -131,6 +132,8 @@ class CompiledMachine:
     """The patterns for which the definition has a state of its own."""
     assigned: frozenset[str] = frozenset()
     """Keys that a state or a transition of the definition sets or clears."""
+    speaking: Callable[[str], CompiledMachine] | None = None
+    """Returns this machine in another of its languages, by the tag; None if it has only one."""
     document: str = ""
     """The definition with all that it calls as canonical JSON."""
     identity: str = ""
@@ -156,13 +159,21 @@ class CompiledMachine:
             return True
         return any(machine.keys.is_secret(key) for machine in self.flows.values())
 
+    def said(self, move: Move) -> str:
+        """Return the description of a move in the words of the user; "" if it has none."""
+        texts = self.definition.texts.get(self.definition.language, {})
+        return texts.get(f"{move.pointer}/description") or move.description
+
     def at(self, session: Session) -> CompiledMachine | None:
         """Return the current definition of a conversation; None if it is not in this machine."""
         return self.flows.get(session.flow) if session.flow else self
 
     def of(self, session: Session) -> CompiledMachine:
-        """Return the current definition of a conversation of this machine."""
-        return self.flows[session.flow] if session.flow else self
+        """Return the current definition of a conversation of this machine, in its language."""
+        machine = self
+        if self.speaking is not None:
+            machine = self.speaking(session.root_context().get(LANGUAGE, ""))
+        return machine.flows[session.flow] if session.flow else machine
 
     def named(self, flow: str) -> CompiledMachine:
         """Return the called definition of this name; "" is this one."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date, datetime, time
-from functools import cache
 from typing import Any
 
 from llm_fsm._json import JsonDict, JsonMap, as_text, object_at
 from llm_fsm._zones import zone_of
 from llm_fsm.definition.json_schema.validator import types_of
+from llm_fsm.languages import locale_of
 
 LABELS = "x-labels"
 _TIMES = ("date", "time", "date-time")
@@ -98,19 +98,6 @@ def label_of(schema: JsonMap, value: Any) -> str | None:
         return None
     words = labels.get(as_text(value))
     return words if isinstance(words, str) and words else None
-
-
-@cache
-def locale_of(language: str) -> Any:
-    """Return the locale of a language tag, else that of its language; None if neither is known."""
-    from babel import Locale, UnknownLocaleError  # noqa: PLC0415 - few definitions need it
-
-    for tag in (language, language.partition("-")[0]):
-        try:
-            return Locale.parse(tag, sep="-")
-        except (UnknownLocaleError, ValueError):
-            continue
-    return None
 
 
 def _in_language(form: str, text: str, language: str, timezone: str) -> str | None:

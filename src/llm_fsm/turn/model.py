@@ -227,7 +227,7 @@ def turn_view(
             required += guard.keys
         return TransitionView(
             target_state=move.target,
-            description=move.description,
+            description=machine.said(move),
             open=option.is_open,
             judged=move.judged,
             requires=tuple(required),

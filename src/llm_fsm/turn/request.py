@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm._text import INTERRUPTED, escaped
+from llm_fsm.languages import language_name
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMMessage, LLMRequest
 from llm_fsm.session.redaction import is_foreign_name, redacted
@@ -115,10 +116,12 @@ def _sections(
     context: JsonDict = redacted(secrets, known, foreign=is_foreign_name)
     user = _heard(turn, heard.user, words_only=words_only)
     refused = response.refused_values(turn)
+    several = turn.root.speaking is not None
     is_cut = any(said.endswith(INTERRUPTED) for _, said in heard.window)
     return {
         "history_summary": section(redacted(secrets, session.summary)) if session.summary else "",
         "conversation_history": redacted(secrets, history_text(heard.window)),
+        "language": language_name(turn.machine.definition.language) if several else "",
         "operator": section(redacted(secrets, session.operator)) if session.operator else "",
         "interrupted": INTERRUPTED if is_cut else "",
         "current_context": section(context),

@@ -272,8 +272,10 @@ class TurnState:
             self.keep_secrets(event.values)
             self.keep_secrets(before.context)
         after = change(before, event)
-        # Most events stay in the state, and need no look for the machine at work.
-        if after.state is before.state and after.flow is before.flow:
+        # Most events stay in the state, and need no look for the machine at work. With several
+        # languages, any answer may be another language.
+        stays = after.state is before.state and after.flow is before.flow
+        if stays and self.root.speaking is None:
             self.session = after
         else:
             self.reset(after)

@@ -14,8 +14,8 @@ from datetime import date
 from functools import cache
 from typing import Any, NamedTuple
 
+from llm_fsm.languages import locale_of
 from llm_fsm.languages.reading import Piece, dates, is_signed, pieces
-from llm_fsm.turn.localized import locale_of
 
 Span = tuple[int, int]
 """Start and end of a part of a text."""

@@ -3,8 +3,8 @@
 Values come from the whole message, or from typed words in it (see `extract`). A move is taken if
 the values open it, or if the message is just its name. A mere yes, no or word of leaving takes the
 only move whose description matches it. The texts are the definition's own (see `wording`). It
-understands English words, and the titles and labels of the definition. In a definition of another
-language it says the definition's own words and nothing else.
+understands English words, a yes and a no in the language of the conversation, and the titles and
+labels of the definition. In another language it says the definition's own words and nothing else.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from llm_fsm._json import JsonDict, JsonMap, json_text, without
 from llm_fsm.conditions.compiler import ConditionError, evaluate, truthy
 from llm_fsm.errors import ModelError
-from llm_fsm.languages import ends_in_question, is_english
+from llm_fsm.languages import ends_in_question, is_english, language_of
 from llm_fsm.llm.offline import wording
 from llm_fsm.llm.offline.extract import LEAVING, NO, WAYS, YES, folded, read_update, wish
 from llm_fsm.session.context import has
@@ -125,9 +125,10 @@ def _named(view: PlainTurn) -> TransitionView | None:
     if named or said in LEAVING:
         return _only(named) or _leaving(view)
     own = [choice for choice in standing if choice.own]
-    if said in NO:
+    words = language_of(view.language)
+    if said in NO or said in words.no:
         return _only(choice for choice in own if _DENIES.search(choice.description))
-    if said in YES and not view.wanted:
+    if (said in YES or said in words.agree) and not view.wanted:
         said_so = [choice for choice in standing if choice.description.startswith("Yes")]
         own = [choice for choice in own if not _DENIES.search(choice.description)]
         return _only(

@@ -202,6 +202,7 @@ def system_prompt(prompts: Prompts, definition: Definition, keys: Keys, said: Sy
         agrees=said.agrees,
         reasoning=said.reasoning,
         listed=said.form == "list",
+        languages=len(definition.tags) > 1,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from llm_fsm._json import JsonMap
+from llm_fsm.languages import LANGUAGE
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_reply
 from llm_fsm.session.quotes import QUOTES
@@ -56,6 +57,8 @@ def correct(turn: TurnState, named: Named, message: Message) -> RunTo[Arrival | 
 def is_corrected(turn: TurnState, key: str) -> bool:
     """Return true for an answer of an earlier turn that this reply changed or took back."""
     before, after = turn.initial_session, turn.session
+    if key == LANGUAGE and turn.root.speaking is not None:
+        return False  # it changes how everything is said, and nothing that was said
     if key.startswith("_") or after.context.get(key) == before.context[key]:
         return False
     written, _ = before.origins.get(key, (after.turn, ""))

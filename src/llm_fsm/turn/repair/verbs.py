@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from llm_fsm._json import JsonMap, without
 from llm_fsm._text import TRUNCATED
 from llm_fsm.definition.names import label
+from llm_fsm.languages import LANGUAGE
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.session import Session
@@ -266,7 +267,9 @@ def _clear(turn: TurnState, it: Repair) -> StoppableRun:
     kept = {
         key: value
         for key, value in session.root_context().items()
-        if (origin := origins.get(key, (0, "")))[1] == "host" or origin == (session.turn, "model")
+        if (origin := origins.get(key, (0, "")))[1] == "host"
+        or origin == (session.turn, "model")
+        or (key == LANGUAGE and turn.root.speaking is not None)
     }
     # A key that is made of a dropped one goes with it. The loop ends when nothing depends on what
     # is gone.
@@ -430,7 +433,7 @@ def _choices(turn: TurnState) -> str:
     """
     states = turn.machine.states
     said = (
-        move.description or states[move.target].definition.purpose or move.target
+        turn.machine.said(move) or states[move.target].definition.purpose or move.target
         for move in open_moves(turn.state.own, turn.session.data())
     )
     points = dict.fromkeys(" ".join(text.split()).rstrip(".") for text in said)

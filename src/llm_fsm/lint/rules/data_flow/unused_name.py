@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llm_fsm._json import grouped, step
 from llm_fsm._text import listed, nearest
+from llm_fsm.languages import LANGUAGE
 from llm_fsm.lint.document import Document, texts_of_states
 from llm_fsm.lint.facts.data_flow import data_flow, mapped
 from llm_fsm.lint.facts.suggestions import quoted
@@ -94,6 +95,7 @@ def unused_key(document: Document) -> Faults:
         key
         for key, schema in keys.items()
         if key not in used
+        and key != LANGUAGE
         and document.source_of(key) != "host"
         and schema.get("x-secret") is not True
     ]

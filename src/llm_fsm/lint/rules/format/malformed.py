@@ -12,6 +12,8 @@ from llm_fsm.definition.json_schema.validator import TOO_MUCH_WORK, ShapeError, 
 from llm_fsm.definition.templates import LANGUAGE, template_fault
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import as_json, near_hint
+from llm_fsm.lint.facts.texts import replies
+from llm_fsm.lint.facts.translations import translations
 from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 
@@ -192,10 +194,9 @@ def bad_template(document: Document) -> Faults:
     Fix:
     Do what the message says. `{{ "{{" }}` writes the delimiters themselves. Compute values with `set` or a handler.
     """
-    for state in document.states.values():
-        reply = state.text("reply")
-        reason = template_fault(reply) if reply else None
+    translated = [found for found in translations(document) if found.is_reply]
+    written = [(found.pointer, found.text) for found in translated]
+    for pointer, reply in (*replies(document), *written):
+        reason = template_fault(reply)
         if reason is not None:
-            yield Fault(
-                f"not a template: {reason}", pointer=state.pointer + "/reply", hint=LANGUAGE
-            )
+            yield Fault(f"not a template: {reason}", pointer=pointer, hint=LANGUAGE)

@@ -1,0 +1,152 @@
+"""Read and write the translations of a definition: a gettext file for each language beside it.
+
+`order.de.po` has the German texts of `order.json`. The context of an entry is the JSON pointer of
+its text, so equal texts may have different translations.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from io import BytesIO, StringIO
+from typing import Any
+
+from llm_fsm._json import JsonDict, JsonMap, object_at, step
+from llm_fsm.definition.codes import finding
+from llm_fsm.documents.files import read_called
+from llm_fsm.errors import DefinitionError, Finding
+from llm_fsm.languages import locale_of
+from llm_fsm.lint.document import Document, Placed
+from llm_fsm.lint.facts.translations import further_languages, spoken_texts
+
+_FORMATS = frozenset(("python-format", "python-brace-format"))
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """A document with its translations.
+
+    Attributes:
+        document: The document; `texts` has what the files have.
+        findings: What is wrong with the files.
+        places: The pointer of a translation to its file and line.
+    """
+
+    document: JsonMap
+    findings: list[Finding] = field(default_factory=list)
+    places: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+
+    def placed(self, found: Finding) -> Finding:
+        """Return a finding about a translation with its place in the `.po` file."""
+        if found.pointer not in self.places:
+            return found
+        file, line = self.places[found.pointer]
+        return replace(found, file=file, line=line, column=1)
+
+
+def file_of_language(file: str, tag: str) -> str:
+    """Return the path of the file with the texts of a language."""
+    return f"{os.path.splitext(file)[0]}.{tag}.po"
+
+
+def languages_of(document: JsonMap) -> list[str]:
+    """Return the languages beside the definition's own."""
+    return [tag for _, tag in further_languages(Document(Placed("", document)))]
+
+
+def with_translations(document: JsonMap, file: str | None) -> Translated:
+    """Return a document with the texts that are in the files beside it.
+
+    An entry that is fuzzy, or whose text is another one today, does not count.
+
+    Args:
+        document: The document in today's form.
+        file: The path of its file; None: it is in no file.
+    """
+    tags = languages_of(document) if file is not None else []
+    if file is None or not tags:
+        return Translated(document)
+    texts: JsonDict = dict(object_at(document, "texts"))
+    found = Translated({**document, "texts": texts}, [], places := {})
+    sources = texts_of(document)
+    for tag in tags:
+        place = file_of_language(file, tag)
+        try:
+            catalog = read_catalog(place, file, tag)
+        except DefinitionError as error:
+            found.findings.extend(error.findings)
+            continue
+        for pointer, text in sources.items() if catalog is not None else ():
+            entry = catalog.get(text, context=pointer)
+            if entry is None or not entry.string:
+                continue
+            places[f"/texts/{tag}{step(pointer)}"] = place, entry.lineno
+            if entry.fuzzy:
+                hint = "check the translation, and remove the mark `fuzzy`"
+                fuzzy = finding("fuzzy-translation", f"this text is fuzzy: {pointer}", hint=hint)
+                found.findings.append(replace(fuzzy, file=place, line=entry.lineno, column=1))
+            else:
+                texts[tag] = {**texts.get(tag, {}), pointer: entry.string}
+    return found
+
+
+def texts_of(document: JsonMap) -> dict[str, str]:
+    """Return the texts of a document that users read, by pointer."""
+    return dict(spoken_texts(Document(Placed("", document))))
+
+
+def read_catalog(place: str, file: str, tag: str) -> Any:
+    """Return the catalogue of a `.po` file; None if there is no such file.
+
+    Args:
+        place: Its path.
+        file: The path of the definition.
+        tag: The language.
+
+    Raises:
+        DefinitionError: It cannot be read. The finding has the line and a cure.
+    """
+    from babel.messages import pofile  # noqa: PLC0415 - few definitions have several languages
+
+    if not os.path.exists(place):
+        return None
+    text = read_called(place, file)
+    try:
+        return pofile.read_po(StringIO(text), locale=locale_of(tag), abort_invalid=True)
+    except pofile.PoFileError as error:
+        line, reason = error.lineno + 1, str(error).rpartition(" on ")[0]
+    except (ValueError, TypeError, AttributeError, LookupError) as error:
+        line, reason = 1, f"its head cannot be read: {error}"
+    hint = 'write each text in one line as msgstr "…", with \\" for a quote'
+    bad = finding("bad-translations", f"this is no gettext file: {reason}", hint=hint)
+    raise DefinitionError([replace(bad, file=place, line=line, column=1)])
+
+
+def catalog_of(texts: Mapping[str, str], name: str, tag: str | None = None) -> Any:
+    """Return a catalogue of texts without translations.
+
+    Args:
+        texts: Each text, by its pointer.
+        name: The name of the definition.
+        tag: The language; None: it is for every language.
+    """
+    from babel.messages import Catalog  # noqa: PLC0415 - as above
+
+    locale = locale_of(tag) if tag else None
+    catalog = Catalog(locale=locale, project=name, header_comment="", charset="utf-8", fuzzy=False)
+    for pointer, text in texts.items():
+        catalog.add(text, context=pointer)
+    return catalog
+
+
+def as_po(catalog: Any) -> bytes:
+    """Return the text of a catalogue as gettext writes it."""
+    from babel.messages.pofile import write_po  # noqa: PLC0415 - as above
+
+    stream = BytesIO()
+    for entry in catalog:
+        # A template looks like a format of Python, and is none.
+        entry.flags -= _FORMATS
+    write_po(stream, catalog, width=0)
+    return stream.getvalue()
