@@ -99,6 +99,7 @@ function Asked({ question }: { question: Question }) {
   useLayoutEffect(() => {
     dialog.current?.showModal();
     dialog.current?.querySelector<HTMLInputElement>("input, textarea")?.select();
+    if (question.kind === "page") dialog.current?.querySelector("button")?.focus();
     return () => before.current?.focus?.();
   }, []);
   const wanted = value.trim().toLowerCase();
