@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from llm_fsm._json import JsonDict
 from llm_fsm.documents.draw.extract import EVERYWHERE
+from llm_fsm.errors import Level
 
 FileKind = Literal["definition", "workflow", "tests", "layout", "other"]
 """A conversation's definition, a workflow of version 2.0, conversation tests, positions, or another
@@ -93,7 +94,7 @@ class FindingRow(_Shape):
 
     code: str
     name: str
-    level: Literal["error", "warning", "info"]
+    level: Level
     message: str
     hint: str | None = None
     line: int | None = None
@@ -122,7 +123,7 @@ class GraphNode(_Shape):
     flow: str | None = None
     """The file that a subflow calls, below the folder."""
     flow_exists: bool = False
-    level: Literal["error", "warning", "info"] | None = None
+    level: Level | None = None
     """The worst finding in the state."""
 
 
@@ -146,7 +147,7 @@ class GraphEdge(_Shape):
     priority: float | None = None
     pattern: str | None = None
     """The repair pattern that this edge belongs to."""
-    level: Literal["error", "warning", "info"] | None = None
+    level: Level | None = None
 
 
 class Graph(_Shape):

@@ -389,30 +389,30 @@ class DataFlow:
         """Every key that a condition, check, reply, mapping, scope, property or text of the file
         reads.
         """
-        found: set[str] = set()
+        found = frozenset(self._readings())
+        return found | frozenset(root_of(name) for name in found)
+
+    def _readings(self) -> Iterator[str]:
         for _, transition in transitions_of(self.document):
-            found.update(self.condition_names(transition))
-            found.update(_split(transition.text("description")))
+            yield from self.condition_names(transition)
+            yield from _split(transition.text("description"))
         for names in self.replies.values():
-            found.update(mention.name for mention in names)
-        found.update(use.key for use in inputs(self.document))
+            yield from (mention.name for mention in names)
+        yield from (use.key for use in inputs(self.document))
         for given in assignments_of(self.document):
             rule = compiled_rules(self.document).get(given.pointer)
-            found.update(rule.reads - {given.key} if rule is not None else ())
+            yield from rule.reads - {given.key} if rule is not None else ()
         for key, schema in self.document.keys.items():
-            found.update(_strings(schema.get("x-from")))
-            found.update(name for name in _strings(schema.get("x-valid")) if name != key)
-        found.update(
-            _split(self.document.root.text("persona")),
-            _split(self.document.root.text("description")),
-        )
+            yield from _strings(schema.get("x-from"))
+            yield from (name for name in _strings(schema.get("x-valid")) if name != key)
+        yield from _split(self.document.root.text("persona"))
+        yield from _split(self.document.root.text("description"))
         for state in self.document.states.values():
-            found.update(_words(state))
-            found.update(key for _, key in state.at("context_scope").texts("read"))
-            found.update(_strings(state.get("key_results")))
-            found.update(_strings(state.get("example_dialogue")))
-        found.update(_strings(self.document.root.get("properties")))
-        return frozenset(found) | frozenset(root_of(name) for name in found)
+            yield from _words(state)
+            yield from (key for _, key in state.at("context_scope").texts("read"))
+            yield from _strings(state.get("key_results"))
+            yield from _strings(state.get("example_dialogue"))
+        yield from _strings(self.document.root.get("properties"))
 
 
 def _bits(
