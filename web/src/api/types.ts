@@ -19,7 +19,6 @@ export interface CheckedText {
   findings: Array<FindingRow>; fix: FixOffer | null; graph: Graph; value: unknown;
 }
 export interface ChoiceRow { label: string; value: unknown; }
-export interface GitCommit { id: string; time: number; words: string; }
 export interface ConditionAnswer {
   logic: unknown; expression: string | null; faults: Array<string>; holds: boolean | null;
   error: string | null;
@@ -63,6 +62,7 @@ export interface FlowFigures {
 }
 export interface ForkBody { turn: number; message?: string | null; text?: string | null; }
 export interface GestureBody { path?: string; text: string; gestures: Array<OneGesture>; }
+export interface GitCommit { id: string; time: number; words: string; }
 export interface Graph {
   name: string; initial: string | null; nodes: Array<GraphNode>; edges: Array<GraphEdge>;
   patterns: Array<string>;
