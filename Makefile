@@ -77,7 +77,7 @@ crash: kills
 
 # The small form of `crash`, which CI runs.
 kills: $(VENV)/.dev
-	@CRASH_KILLS=6 $(BIN)/python -m pytest --timeout 600 tests/crash tests/server/test_killed.py -k 'kill'
+	@CRASH_KILLS=6 $(BIN)/python -m pytest --timeout 600 tests/crash tests/server/test_killed.py tests/releases/test_killed.py -k 'kill'
 	@LLM_FSM_REQUESTS=5000 $(BIN)/python -m pytest tests/server/test_schemathesis.py
 
 # The tests start servers of their own, on free loopback ports and in temporary folders, and end them.

@@ -7,9 +7,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,9 +17,8 @@ from typing import Any
 import httpx
 import pytest
 
-import warm_parent
+from killable_servers import KillableServer
 from llm_fsm.testing import serve_scripted
-from served import free_port
 
 COUNTER: dict[str, Any] = {
     "name": "counter",
@@ -37,60 +33,15 @@ MESSAGES = 12
 KILLS = int(os.environ.get("CRASH_KILLS", "2"))
 
 
-class Server:
-    """`llm-fsm serve` as a process that can be killed and started again, at one address."""
-
-    def __init__(self, folder: Path, store: str, model: str) -> None:
-        self.url = f"http://127.0.0.1:{(port := free_port())}"
-        flow = folder / "counter.json"
-        flow.write_text(json.dumps(COUNTER))
-        self.command = (
-            *(
-                sys.executable,
-                "-m",
-                "llm_fsm",
-                "serve",
-                str(flow),
-                "--port",
-                str(port),
-                "--db",
-                store,
-            ),
-            *("--model", "any", "--base-url", model),
-        )
-        self.environment = {**os.environ, "LLM_FSM_API_KEY": "none"}
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        self.process = warm_parent.Popen(
-            self.command, env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            try:
-                if httpx.get(f"{self.url}/readyz", timeout=5, trust_env=False).status_code == 200:
-                    return
-            except httpx.TransportError:
-                time.sleep(0.05)
-        raise AssertionError("the server does not start")
-
-    def kill(self) -> None:
-        assert self.process is not None
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-
 @contextmanager
-def server_of(folder: Path, store: str, model: str) -> Iterator[Server]:
-    server = Server(folder, store, model)
-    server.start()
-    try:
+def server_of(folder: Path, store: str, model: str) -> Iterator[KillableServer]:
+    flow = folder / "counter.json"
+    flow.write_text(json.dumps(COUNTER))
+    with KillableServer(flow, store, "--model", "any", "--base-url", model).running() as server:
         yield server
-    finally:
-        server.kill()
 
 
-def send(server: Server, number: int) -> dict[str, Any]:
+def send(server: KillableServer, number: int) -> dict[str, Any]:
     """Send a message until it is answered, always under the same key."""
     deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
