@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 KILLS = int(os.environ.get("CRASH_KILLS", "2"))
 NEWER = json.loads(json.dumps(CANDIDATE).replace("Thanks.", "Thank you!"))
 STORES = ["sqlite", "postgresql", *(["file", "redis"] if KILLS > 2 else [])]
-"""`make kills` and `make crash` kill more often, and on every store."""
+"""`make kills` kills more often, and on every store."""
 THANKS = {"Which item?": "Thanks.", "What may it be?": "Thank you!"}
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from llm_fsm.releases.arms import ARMS
 from llm_fsm.releases.file import OUTCOME, Release
 from llm_fsm.session import events as ev
-from llm_fsm.session.turn_record import events_of, parse
+from llm_fsm.session.turn_record import events_of, parse, without_undone
 from llm_fsm.stores.base import ListQuery, Store, every_line
 
 SETTLED_AFTER = 3600.0
@@ -93,7 +93,8 @@ class Tally:
         self._since = now - _OVERLAP
         async for line in every_line(store, query):
             records = map(parse, await store.records(line.conversation_id))
-            found = chosen_of(release, shas, events_of(records))
+            kept = [record for _, record in without_undone(records)]
+            found = chosen_of(release, shas, events_of(kept))
             self._facts[line.conversation_id] = Facts(*found, line.ended, line.updated)
         figures: dict[str, ArmFigures] = {arm: ArmFigures() for arm in ARMS}
         for facts in self._facts.values():
