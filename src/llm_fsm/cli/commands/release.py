@@ -171,16 +171,12 @@ def _faults(live: LiveRelease, candidate: CompiledMachine) -> Iterator[str]:
 
 def _show(document: JsonDict) -> None:
     console.out(f"share {document['share']:g} {document['stopped']}".rstrip())
+    arms, parts = document["arms"].values(), ("stable", "candidate", "worse_by")
     counts = ("conversations", "settled", "errors")
-    arms = [
-        [arm, *(str(found[name]) for name in counts)] for arm, found in document["arms"].items()
-    ]
-    console.table(arms, ("arm", *counts), right=range(1, 4))
-    parts = ("stable", "candidate", "worse_by")
-    shares = [
-        [line["figure"], *(_interval(line[part]) for part in parts)] for line in document["figures"]
-    ]
-    console.table(shares, ("share", *parts), right=range(1, 4))
+    rows = [[name, *(str(arm[name]) for arm in arms), ""] for name in counts]
+    for line in document["figures"]:
+        rows.append([line["figure"], *(_interval(line[part]) for part in parts)])
+    console.table(rows, ("figure", *parts), right=range(1, 4))
 
 
 def _interval(part: JsonMap) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -24,19 +24,17 @@ from llm_fsm.stores.base import ListQuery, Store, every_line
 _PAGE = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MigrationResult:
+class MigrationResult(NamedTuple):
     """The result of one migration, done or only planned.
 
-    `change` None: the conversation stays, and `reason` says why. `damaged`: it stays because the
-    store's copy of it, or of its definition, cannot be read.
+    `change` is a sentence that says why the conversation stays, if it does. `damaged`: it stays
+    because the store's copy of it, or of its definition, cannot be read.
     """
 
     id: str
     was: str
-    change: Migrated | None
-    reason: str = ""
-    damaged: bool = False
+    change: Migrated | str
+    damaged: bool
 
 
 @command("llm-fsm conversations migrate flow.json --map map.json --apply", name="migrate")
@@ -107,26 +105,15 @@ async def migrated(
         async for item in every_line(store, query):
             if sha not in (None, item.definition_sha):
                 continue
+            name, damaged = item.conversation_id, False
             try:
-                change = await machine.migrate(listed_id(item.conversation_id), dry_run=not applies)
+                change = await machine.migrate(listed_id(name), dry_run=not applies)
             except ConversationNotFound:
                 continue
             except UnreadableError as error:  # the others can be carried over all the same
-                name, why = item.conversation_id, str(error)
-                found.append(
-                    MigrationResult(id=name, was=item.state, change=None, reason=why, damaged=True)
-                )
-                continue
+                change, damaged = str(error), True
             if change is not None:
-                stays = isinstance(change, str)
-                found.append(
-                    MigrationResult(
-                        id=item.conversation_id,
-                        was=item.state,
-                        change=None if isinstance(change, str) else change,
-                        reason=str(change) if stays else "",
-                    )
-                )
+                found.append(MigrationResult(name, item.state, change, damaged))
         return found, await unlisted(store)
     finally:
         await machine.close()
@@ -134,8 +121,8 @@ async def migrated(
 
 def _line(went: MigrationResult) -> str:
     name, change = went.id, went.change
-    if change is None:
-        return f"{name}: stays: {went.reason}"
+    if isinstance(change, str):
+        return f"{name}: stays: {change}"
     parts = [
         f"{went.was} → {change.states[went.was]}" if went.was in change.states else f"in {went.was}"
     ]
@@ -146,8 +133,8 @@ def _line(went: MigrationResult) -> str:
 
 def _document(went: MigrationResult) -> JsonDict:
     change = went.change
-    if change is None:
-        return {"id": went.id, "state": went.was, "stays": went.reason}
+    if isinstance(change, str):
+        return {"id": went.id, "state": went.was, "stays": change}
     return {
         "id": went.id,
         "state": went.was,
@@ -158,7 +145,7 @@ def _document(went: MigrationResult) -> JsonDict:
 
 
 def _summary(went: Sequence[MigrationResult], *, applies: bool) -> str:
-    carried = sum(item.change is not None for item in went)
+    carried = sum(isinstance(item.change, Migrated) for item in went)
     if not went:
         return "every conversation of this definition follows it as it is"
     left = len(went) - carried

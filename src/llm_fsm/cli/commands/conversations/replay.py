@@ -59,13 +59,11 @@ def replay(
     left: Sequence[str] = ()
     if store is not None:
         found, left = asyncio.run(_replayed(machine.program, store, conversation_ids, llm))
-    differing = [item for item in found if item.divergence is not None]
+    differing = [_line(item.conversation_id, item.divergence) for item in found if item.divergence]
     if as_json:
         console.json({"conversations": [asdict(item) for item in found], **_numbers(found)})
-    elif differing:
-        console.out(
-            *(_line(item.conversation_id, item.divergence) for item in differing if item.divergence)
-        )
+    else:
+        console.out(*differing)
     console.note(_summary(found))
     tell_unlisted(left)
     return 1 if differing else 0
