@@ -160,6 +160,32 @@ def test_what_becomes_of_the_rest_is_reported_with_its_line(lines: str, note: An
     assert note is None or note in found
 
 
+@pytest.mark.parametrize(
+    ("line", "commented"),
+    [
+        ("[*] --> A", "[*] --> A %% begin {here}"),
+        ("A --> B", "A --> B %% a --> b"),
+        ("A --> B", "A-->B%%at once"),
+        ("A:::big --> B", "A:::big --> B %% styled"),
+        ("state B <<choice>>", "state B <<choice>> %% pick: one"),
+        ('state "50 %% off {x}" as B', 'state "50 %% off {x}" as B %% sale'),
+        ("state X {\nA --> B\n}", "state X { %% {\nA --> B %% }\n} %% end: of it"),
+        ("note left of A\n 50 %% off\nend note", "note left of A %% why\n 50 %% off\nend note"),
+        ("class A big", "class A big %% loud"),
+        ("A", "%% only: words {\nA\n   %%{init: {}}%%"),
+    ],
+)
+def test_a_comment_at_the_end_of_a_line_changes_nothing(line: str, commented: str) -> None:
+    start = "stateDiagram-v2\n[*] --> A\nA --> B : go\n"
+    assert document(start + commented) == document(start + line)
+    assert "not understood" not in str(notes(start + commented))
+
+
+def test_words_behind_a_colon_hold_any_marks() -> None:
+    found = document("stateDiagram-v2\n[*] --> A\nA --> B : 50 %% off { x } : now")
+    assert found["states"]["A"]["transitions"][0]["description"] == "50 %% off { x } : now"
+
+
 def test_notes_become_descriptions() -> None:
     found = document(
         "stateDiagram\n[*] --> A\nnote right of A : one\nnote left of A\n two #59; x\nend note"

@@ -43,6 +43,8 @@ _FLOATING = re.compile(r"note\s+\"(?P<text>[^\"]*)\"\s+as\s+\S+", re.IGNORECASE)
 _CLASS = re.compile(
     r"class\s+(?P<names>[^\s,]+(?:\s*,\s*[^\s,]+)*)\s+(?P<class>\w+)\s*;?", re.IGNORECASE
 )
+_COMMENT = re.compile(r"^((?:[^\":%]|%(?!%)|\"[^\"]*\"|:::)*?)\s*%%.*")
+"""A comment, which ends a line; behind a colon it is a part of the words."""
 _IGNORED = re.compile(
     r"(?:direction\s|classDef\s|style\s|click\s|linkStyle\s"
     r"|hide\s+empty|scale\s|accTitle|accDescr|title\s).*",
@@ -106,9 +108,9 @@ class _MermaidReader:
 
     def line(self, lines: list[str], at: int) -> int:
         """Read one statement, and return the number of the next line, counted from 0."""
-        text = lines[at].strip()
+        text = _COMMENT.sub(r"\1", lines[at].strip())
         number = at + 1
-        if not text or text.startswith("%%"):
+        if not text:
             return number
         if found := _NOTE.fullmatch(text):
             return self.note(found, lines, at)
