@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from llm_fsm.definition import json_source as source
-from llm_fsm.documents.files import MAX_BYTES
+from llm_fsm.documents.files import MAX_BYTES, FilePath
 
 _STATES = re.compile(rb'"states"\s*:')
 _PATTERN = re.compile(r"[*?]|\[[^\]]+\]")
@@ -38,7 +38,7 @@ def definitions(path: str) -> Iterator[str]:
         yield path
 
 
-def below(folder: str | os.PathLike[str]) -> list[str]:
+def below(folder: FilePath) -> list[str]:
     """Return the `*.json` files in a folder tree that look like definitions, in order of their
     names.
 
@@ -61,7 +61,7 @@ def below(folder: str | os.PathLike[str]) -> list[str]:
     return found
 
 
-def looks_like_definition(path: str | os.PathLike[str]) -> bool:
+def looks_like_definition(path: FilePath) -> bool:
     """Return true for an object with `states`, and for a file that cannot be read or is no JSON.
 
     Only regular files are opened: opening a pipe that nobody writes to would wait without end.
@@ -114,7 +114,7 @@ def file_of(given: str) -> str:
     return os.fspath(definition_paths().get(given, given))
 
 
-def settings_file(start: str | os.PathLike[str]) -> str | None:
+def settings_file(start: FilePath) -> str | None:
     """Return the path of the nearest pyproject.toml in a folder and those above it."""
     folder = os.path.abspath(start)
     above = ""

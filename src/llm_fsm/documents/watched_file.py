@@ -6,6 +6,8 @@ import os
 import time
 from pathlib import Path
 
+from llm_fsm.documents.files import FilePath
+
 LOOK_SECONDS = 0.5
 """Seconds between two looks at a file, so that a change counts soon, and a request seldom waits for
 the disk.
@@ -23,7 +25,7 @@ class WatchedFile:
         path: The file.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: FilePath) -> None:
         self.path = Path(path)
         self._content: bytes | None = None
         self._mark: tuple[int, ...] | None = None

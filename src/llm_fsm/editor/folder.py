@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from llm_fsm.documents.files import MAX_BYTES, decoded, write
+from llm_fsm.documents.files import MAX_BYTES, FilePath, decoded, write
 from llm_fsm.editor.models import FileConflict
 from llm_fsm.errors import DefinitionError, os_reason
 from llm_fsm.server.problems import Problem
@@ -42,7 +42,7 @@ class Folder:
         root: The folder.
     """
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    def __init__(self, root: FilePath) -> None:
         self.root = os.path.realpath(root)
 
     def place(self, path: str) -> str:

@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import json
 import logging
-import os
 import secrets
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from typing import Literal, Protocol, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from llm_fsm._text import sha256_of
-from llm_fsm.documents.files import write
+from llm_fsm.documents.files import FilePath, write
 from llm_fsm.documents.watched_file import WatchedFile
 from llm_fsm.errors import ConfigurationError, os_reason
 
@@ -167,7 +166,7 @@ class Tokens:
         self._file: WatchedFile | None = None
 
     @classmethod
-    def from_file(cls, path: str | os.PathLike[str], *, issuer: Issuer | None = None) -> Tokens:
+    def from_file(cls, path: FilePath, *, issuer: Issuer | None = None) -> Tokens:
         """Read the tokens of a file. They are read again, within two seconds, when the file
         changes.
 
@@ -254,7 +253,7 @@ def _checked(known: Iterable[Token]) -> tuple[Token, ...]:
 
 
 def add_token(
-    path: str | os.PathLike[str],
+    path: FilePath,
     name: str,
     *,
     rights: Collection[Right] | None = None,

@@ -8,7 +8,6 @@ answer.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any, Self
 
 from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm._text import escaped
-from llm_fsm.documents.files import write
+from llm_fsm.documents.files import FilePath, write
 from llm_fsm.session.memory import Background, Memory
 from llm_fsm.session.values import to_json_or_text
 
@@ -229,7 +228,7 @@ class PersistentMemory:
             raise ValueError(f"this is no saved memory: {error}") from error
         return memory
 
-    def save_to_file(self, filepath: str | os.PathLike[str]) -> None:
+    def save_to_file(self, filepath: FilePath) -> None:
         """Write the memory to a JSON file, completely or not at all.
 
         Args:
@@ -242,7 +241,7 @@ class PersistentMemory:
         write(filepath, text.encode(), mode=0o600)
 
     @classmethod
-    def load_from_file(cls, filepath: str | os.PathLike[str]) -> Self:
+    def load_from_file(cls, filepath: FilePath) -> Self:
         """Read the memory from a file that `save_to_file` wrote.
 
         Args:

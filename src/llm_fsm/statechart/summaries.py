@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 from llm_fsm._json import JsonMap
 from llm_fsm._text import escaped
+from llm_fsm.documents.files import FilePath
 from llm_fsm.errors import ReplyError
 from llm_fsm.llm.clients.bridge import ClientModel
 from llm_fsm.session.messages import LLMMessage, LLMRequest
@@ -56,7 +56,7 @@ class HistorySummarizer:
 
 
 def create_custom_summarizer(
-    llm_client: Any, prompt_file: str | os.PathLike[str] | None = None, *, prompt: str | None = None
+    llm_client: Any, prompt_file: FilePath | None = None, *, prompt: str | None = None
 ) -> HistorySummarizer:
     """Make a summarizer with your own prompt, for `set_custom_summarizer`.
 

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 from llm_fsm.documents.check import check
 from llm_fsm.documents.discovery import NoDefinitionError, definitions
+from llm_fsm.documents.files import FilePath
 from llm_fsm.errors import Finding
 from llm_fsm.lint.config import FailOn, LintConfig
 from llm_fsm.lint.report.formats import text
 
 
 def check_folder(
-    path: str | os.PathLike[str],
+    path: FilePath,
     *,
     fail_on: FailOn = "error",
     select: Sequence[str] = (),

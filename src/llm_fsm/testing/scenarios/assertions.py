@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from llm_fsm._json import JsonMap, plain, step
@@ -110,7 +109,6 @@ def _held(expect: Expect, seen: Seen, pointer: str) -> list[Miss]:
 def claims(expect: Expect, seen: Seen, pointer: str) -> Iterator[ExpectedFact]:
     """Yield the single claims of an expectation, without its negations and alternatives."""
     given = expect.model_fields_set
-    claim = partial(_claim, pointer)
     entered = [event.state for event in of_kind(seen.events, ev.StateEntered)]
     if "error" in given and expect.error is not None:
         said = "there was none"
@@ -122,11 +120,8 @@ def claims(expect: Expect, seen: Seen, pointer: str) -> Iterator[ExpectedFact]:
         )
     if expect.state is not None:
         wanted = expect.state[0] if len(expect.state) == 1 else expect.state
-        yield claim("state", wanted, seen.state, seen.state in expect.state)
-    if expect.moved is not None:
-        yield claim("moved", expect.moved, bool(entered))
-    if expect.path is not None:
-        yield claim("path", expect.path, entered)
+        yield _claim(pointer, "state", wanted, seen.state, seen.state in expect.state)
+    yield from _facts(expect, pointer, {"moved": bool(entered), "path": entered})
     yield from _context(expect, seen, pointer)
     yield from _ahead(expect, seen, pointer)
     if expect.text is not None:
@@ -134,19 +129,23 @@ def claims(expect: Expect, seen: Seen, pointer: str) -> Iterator[ExpectedFact]:
     if expect.tools is not None:
         yield from _tools(expect.tools, seen.events, f"{pointer}/tools")
     yield from _events(expect.events, seen.events, f"{pointer}/events")
-    if expect.calls is not None:
-        yield claim("calls", expect.calls, seen.calls)
-    if expect.ended is not None:
-        yield claim("ended", expect.ended, seen.ended)
+    yield from _facts(expect, pointer, {"calls": seen.calls, "ended": seen.ended})
     if expect.outcome is not None:
         ends = {event.outcome for event in of_kind(seen.events, ev.Ended)}
-        yield claim(
-            "outcome", expect.outcome, seen.outcome, expect.outcome in {seen.outcome, *ends}
-        )
+        holds = expect.outcome in {seen.outcome, *ends}
+        yield _claim(pointer, "outcome", expect.outcome, seen.outcome, holds)
     if "paused" in given:
         yield _pause(expect.paused, seen.paused, f"{pointer}/paused")
     if "output" in given:
-        yield claim("output", expect.output, seen.output)
+        yield _claim(pointer, "output", expect.output, seen.output)
+
+
+def _facts(expect: Expect, pointer: str, found: JsonMap) -> Iterator[ExpectedFact]:
+    """Yield the claims about plain facts, of those that the expectation names."""
+    for name, fact in found.items():
+        wanted = getattr(expect, name)
+        if wanted is not None:
+            yield _claim(pointer, name, wanted, fact)
 
 
 def _claim(
