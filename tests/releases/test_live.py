@@ -231,7 +231,7 @@ async def test_a_broken_guard_sets_the_share_to_0_and_tells(tmp_path, caplog):
     stop()
     written = json.loads(path.read_text())
     assert written["share"] == 0
-    assert written["stopped"].startswith("outcome:lost: 1 in 3 conversations")
+    assert written["stopped"].startswith("outcome:lost is 1, after 3 conversations")
     [delivery] = told
     assert delivery.event["type"] == "ReleaseStopped"
     assert delivery.event["reason"] == written["stopped"]

@@ -64,8 +64,8 @@ def _fault(guard: ReleaseGuard, figures: Mapping[str, ArmFigures]) -> str:
         worse = compared(guard.figure, figures).worse_by
         if worse.low <= 0 or worse.value < guard.worse_by:
             return ""
-        return f"{guard.figure}: worse by {worse.value:.3f} in {seen} conversations"
+        return f"{guard.figure} is worse by {worse.value:.3f}, after {seen} conversations"
     value = arm.errors if counts else arm.hits.get(guard.figure, 0) / seen
     if value <= (guard.above or 0):
         return ""
-    return f"{guard.figure}: {value:.3g} in {seen} conversations"
+    return f"{guard.figure} is {value:.3g}, after {seen} conversations"
