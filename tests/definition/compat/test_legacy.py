@@ -1,8 +1,11 @@
 import json
+from typing import Any
 
 import pytest
+from pydantic import BaseModel, SecretBytes, SecretStr
 
 from findings_of_reading import check, said
+from llm_fsm import check as checked
 from llm_fsm.documents.loader import load, load_dict
 from paths import TESTS
 
@@ -253,4 +256,57 @@ def test_the_fault_of_a_schema_that_is_referred_to_stands_where_it_was_written()
     )
     assert "/context_schema/definitions/Age/type" in [
         one.pointer for one in found if one.level == "error"
+    ]
+
+
+TODAY = {"name": "n", "initial_state": "a", "states": {"a": {"purpose": "Hello"}}}
+PASSWORD = {"type": "string", "format": "password", "writeOnly": True}
+
+
+class Login(BaseModel):
+    """What pydantic makes of secrets."""
+
+    plain: str
+    own: SecretStr
+    perhaps: SecretStr | None = None
+    raw: SecretBytes
+    several: list[SecretStr] = []
+
+
+class Account(Login):
+    """The same, in another object."""
+
+    inner: Login
+
+
+@pytest.mark.parametrize(
+    ("schema", "is_secret"),
+    [
+        ({"type": "string"}, False),
+        (PASSWORD, True),
+        ({"type": "string", "format": "password"}, True),
+        ({"type": "integer", "writeOnly": True}, True),
+        ({"anyOf": [{"type": "null"}, PASSWORD]}, True),
+        ({"type": "array", "items": PASSWORD}, True),
+        ({"type": "object", "properties": {"token": PASSWORD}}, True),
+        ({**PASSWORD, "x-secret": False}, False),
+        ({"type": "string", "writeOnly": False}, False),
+        ({"type": "string", "format": "date"}, False),
+    ],
+)
+def test_a_key_that_json_schema_calls_a_password_is_secret(schema: Any, is_secret: bool) -> None:
+    document = {**TODAY, "context_schema": {"properties": {"pin": schema}}}
+    assert load_dict(document).definition.is_secret("pin") is is_secret
+    assert "S122" not in [found.code for found in checked(document)]
+
+
+def test_secrets_of_pydantic_are_secret() -> None:
+    document = {**TODAY, "context_schema": Account.model_json_schema()}
+    found = load_dict(document).definition
+    assert [key for key in found.key_schemas if found.is_secret(key)] == [
+        "own",
+        "perhaps",
+        "raw",
+        "several",
+        "inner",
     ]

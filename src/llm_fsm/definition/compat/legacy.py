@@ -10,7 +10,17 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, as_list, joined, member, places_of, step, without
+from llm_fsm._json import (
+    JsonDict,
+    JsonMap,
+    as_list,
+    joined,
+    member,
+    object_at,
+    places_of,
+    step,
+    without,
+)
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.compiler import collect_faults
 from llm_fsm.definition.codes import finding
@@ -114,6 +124,7 @@ _UNUSED: Mapping[str, Mapping[str, tuple[str, str]]] = {
 }
 """Keys of earlier versions without a counterpart, with their messages."""
 
+_SECRET = {"format": "password", "writeOnly": True}
 _ENDINGS = frozenset({"final", "terminal", "end"})
 _SPEAKERS = {"assistant": "system", "bot": "system", "agent": "system", "human": "user"}
 
@@ -126,6 +137,7 @@ def upgrade(document: JsonMap, rewrite: Callable[[JsonDict, Ledger], None]) -> U
     _states_by_id(now, ledger)
     _drop_unused("definition", now, "", ledger)
     _references(now, ledger)
+    _secrets(now)
     version = now.get("version")
     if is_number(version):
         now["version"] = str(version)
@@ -151,6 +163,35 @@ def _references(document: JsonDict, ledger: Ledger) -> None:
         ledger.moved(f"/context_schema/$defs/{name}", "/context_schema" + pointer)
     if any(pointer.startswith("/definitions/") for pointer in moved.values()):
         ledger.note("older-form", '"definitions" is read as "$defs"', "/context_schema/definitions")
+
+
+def _secrets(document: JsonDict) -> None:
+    """Make keys secret whose schema says so in the words of JSON Schema, as pydantic's `SecretStr`
+    does.
+    """
+    declared = object_at(document.get("context_schema"), "properties")
+    defs = object_at(document.get("context_schema"), "$defs")
+    made = {}
+    for key, schema in declared.items():
+        if _says_secret(schema, defs):
+            made[key] = {"x-secret": True, **without(schema, _SECRET)}
+    if made:
+        properties = {**declared, **made}
+        document["context_schema"] = {**document["context_schema"], "properties": properties}
+
+
+def _says_secret(value: object, defs: JsonMap) -> bool:
+    """Return true if a schema, or a part of it, is one of a password."""
+    if isinstance(value, list):
+        return any(_says_secret(part, defs) for part in value)
+    if not isinstance(value, dict):
+        return False
+    if any(value.get(word) == meant for word, meant in _SECRET.items()):
+        return True
+    name = str(value.get("$ref")).removeprefix("#/$defs/")
+    # each reference is followed once, as it may lead back
+    parts = [*value.values(), defs.get(name)]
+    return any(_says_secret(part, without(defs, {name})) for part in parts)
 
 
 def _states_by_id(document: JsonDict, ledger: Ledger) -> None:
