@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from llm_fsm import DefinitionError, check, load
 from llm_fsm.definition.reply_template import compile_reply
 from llm_fsm.definition.translation import translated
+from llm_fsm.documents.check import check_edited
 from llm_fsm.documents.loader import load_dict
 from llm_fsm.documents.translations import as_po, catalog_of, read_catalog, texts_of
 
@@ -236,3 +237,11 @@ def test_planted_faults_are_found(block: int, tmp_path: Path) -> None:
         if rule == "fuzzy-translation":
             po = po.replace(b"\nmsgctxt", b"\n#, fuzzy\nmsgctxt", 1)
         assert rule in {one.name for one in check(saved(tmp_path, po=po))}, number
+
+
+def test_a_text_that_is_edited_says_which_line_of_its_translations_is_wrong(tmp_path: Path) -> None:
+    path = saved(tmp_path, po=b"Guten Tag\n")
+    found = check_edited(path.read_text(encoding="utf-8"), file=str(path))
+    [bad] = [one for one in found if one.name == "bad-translations"]
+    assert (bad.file, bad.line, bad.pointer) == (str(path), None, "/languages")
+    assert bad.message.startswith(f"{tmp_path / 'greeter.de.po'}:1: this is no gettext file")

@@ -17,6 +17,7 @@ import pytest
 
 from faults import KINDS, Document, Fault
 from llm_fsm.documents.check import check, check_data
+from llm_fsm.documents.loader import load
 from llm_fsm.errors import Finding
 from llm_fsm.lint.registry import BY_NAME
 from paths import ROOT
@@ -54,6 +55,10 @@ def definitions() -> dict[str, Document]:
         path.name: json.loads(path.read_text(encoding="utf-8"))
         for path in sorted(FOLDER.glob("*.json"))
     }
+    # A document that is in no file brings its translations.
+    for name, document in every.items():
+        if "languages" in document:
+            document["texts"] = load(FOLDER / name).texts
     return {name: document for name, document in every.items() if "context_schema" in document}
 
 

@@ -111,11 +111,18 @@ def check_edited(text: str, *, file: str) -> list[Finding]:
             beside it.
 
     Returns:
-        The findings, sorted by position.
+        The findings, sorted by position. Those about a file of translations have no position.
     """
-    return check_text(
-        text, CheckOptions(file=file, flow=partial(_read_flow, file), is_file=True)
-    ).findings
+    options = CheckOptions(file=file, flow=partial(_read_flow, file), is_file=True)
+    return [_in_text(found, file) for found in check_text(text, options).findings]
+
+
+def _in_text(found: Finding, file: str) -> Finding:
+    """Return a finding about another file as one about the languages of the text."""
+    if found.file == file:
+        return found
+    message = f"{found.file}:{found.line}: {found.message}"
+    return replace(found, file=file, message=message, pointer="/languages", line=None, column=None)
 
 
 def called_by(files: Sequence[str]) -> set[str]:

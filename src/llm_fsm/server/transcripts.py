@@ -26,7 +26,7 @@ from llm_fsm import events as ev
 from llm_fsm._json import json_text
 from llm_fsm._text import sha256_of
 from llm_fsm.errors import StoreError
-from llm_fsm.languages import certain_sentence
+from llm_fsm.languages import LANGUAGE, certain_sentence
 from llm_fsm.server import transcript_index as index
 from llm_fsm.server.machines import Served
 from llm_fsm.server.rights import is_random, is_shared
@@ -139,7 +139,9 @@ def pause_words(served: Served, text: str, paused: Any) -> str:
     if paused is None or paused.messages == "record":
         return ""
     if not served.may_answer(paused):
-        notice = certain_sentence(served.machine.definition.language, "somebody_answers")
+        definition = served.machine.definition
+        chosen = served.chat.context.get(LANGUAGE) if definition.languages else None
+        notice = certain_sentence(chosen or definition.language, "somebody_answers")
         is_said = text.endswith(notice) or (paused.kind == "wait" and text != "")
         return "" if is_said else COLLEAGUE
     call = paused.call
