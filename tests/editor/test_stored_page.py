@@ -188,6 +188,31 @@ def test_one_with_subflows_is_read_without_its_files_and_names_them(
         expect(page.get_by_label("Your message")).to_be_visible()
 
 
+def test_a_version_is_saved_under_another_name_and_leaves_the_draft_of_its_file(
+    browser: Browser, address: str, folder: Path
+) -> None:
+    with opened(browser, address, "greeting.json") as page:
+        page.get_by_label("name", exact=True).first.fill("greeting_two")
+        page.keyboard.press("Tab")
+        expect(page.get_by_label("not saved")).to_be_visible()
+        stored(page, "team/7 ü")
+        page.get_by_role("button", name="Leave", exact=True).click()
+        expect(page.get_by_text("You read the version")).to_be_visible()
+        page.keyboard.press("Control+s")
+        expect(page.get_by_role("alert")).to_contain_text("This is a version to read.")
+        page.get_by_label("File").select_option("Save as…")
+        page.get_by_label("Name of the file").fill("older")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("Saved older.json")).to_be_visible()
+        expect(page.get_by_text("You read the version")).to_have_count(0)
+        page.keyboard.press("Control+o")
+        page.get_by_role("dialog").get_by_role("button", name="greeting.json").click()
+        expect(page.get_by_text("There is a draft of this file")).to_be_visible()
+    kept = json.loads((folder / "older.json").read_text(encoding="utf-8"))
+    assert kept["states"]["hello"]["purpose"] == "Who is there?"
+    (folder / "older.json").unlink()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_in_the_reviewers_room(
     browser: Browser, address: str, scheme: str

@@ -235,7 +235,7 @@ function App() {
   return (
     <div class="app">
       <Top />
-      <section aria-label="About the file">
+      <section aria-label="Notices">
         <DraftOffer />
         <DiskNotice />
         <VersionNotice />

@@ -231,11 +231,11 @@ export function watchDisk(): void {
 export async function saveAs(path: string): Promise<boolean> {
   await settle();
   const version = present();
-  const old = getState().path;
-  if (!version || old === null) return false;
+  const { path: before, old } = getState();
+  if (!version || before === null) return false;
   try {
     const saved = await api.save({ path, text: version.text, base: null });
-    dropDraft(old);
+    if (old === null) dropDraft(before); // a version to read has no draft, but its file may have
     const { sha256: base } = saved;
     const { text: savedText, renamings: savedRenamings } = version;
     const isSaved = { writable: true, old: null, conflict: null, disk: null };
