@@ -123,7 +123,7 @@ class Engine:
         """Look at the guards of the release, if there is one and it is time."""
         release = self.versions.release
         if release is not None:
-            await release.watch(self.store, self.services.dispatcher.sinks, self.now())
+            await release.watch(self.services.dispatcher.sinks)
 
     # -- requests of callers
 

@@ -206,7 +206,7 @@ class AsyncMachine:
 
     def _follow(self, path: str | Path) -> None:
         """Begin conversations as the release of this file says."""
-        self._engine.versions.follow(LiveRelease(path, self._compile))
+        self._engine.versions.follow(LiveRelease(path, self._compile, self.store, self._now))
 
     @property
     def program(self) -> CompiledMachine:

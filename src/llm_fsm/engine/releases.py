@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -46,16 +47,21 @@ Compile = Callable[[Definition, str], CompiledMachine]
 
 class LiveRelease:
     """A release file, with both definitions compiled. `candidate` is None if there is none, or none
-    that can be used, as `fault` says.
+    that can be used, as `fault` says. `store` has the conversations; `now` gives the time in
+    seconds since the epoch.
 
     Raises:
         ConfigurationError: The file is no release, or cannot be read.
         DefinitionError: The stable definition cannot be used.
     """
 
-    def __init__(self, path: FilePath, compile: Compile) -> None:
+    def __init__(
+        self, path: FilePath, compile: Compile, store: Store, now: Callable[[], float] = time.time
+    ) -> None:
         self.path = os.fspath(path)
         self._compile = compile
+        self._store = store
+        self._now = now
         self._looked = -math.inf
         self._untold: list[tuple[Sink, Delivery]] = []
         self.candidate: CompiledMachine | None
@@ -86,12 +92,12 @@ class LiveRelease:
         except LLMFSMError as error:
             self._tell("the release stays as it was", error)
         else:
-            self.tell_fault()
+            self.refuse(self.fault)
 
-    def tell_fault(self) -> None:
-        """Log why the candidate cannot be used, if it cannot."""
-        if self.fault is not None:
-            self._tell("no conversation begins on the candidate", self.fault)
+    def refuse(self, fault: LLMFSMError | None) -> None:
+        """Log why no conversation begins on the candidate, if there is a reason."""
+        if fault is not None:
+            self._tell("no conversation begins on the candidate", fault)
 
     def _tell(self, said: str, error: Exception) -> None:
         advise(self.release.release, f"{said}: {told(error)}")
@@ -168,41 +174,33 @@ class LiveRelease:
         program = self.stable if arm == "stable" else self.candidate
         return program, replace(opening, release=release, metadata=metadata)
 
-    async def is_able(self, prepare: Callable[[], Awaitable[None]]) -> bool:
-        """Return true if this host has what a definition needs. Else it is logged."""
-        try:
-            await prepare()
-        except ConfigurationError as error:
-            self._tell("no conversation begins on the candidate", error)
-            return False
-        return True
-
     # -- figures
 
-    async def figures(self, store: Store, now: float) -> Mapping[str, ArmFigures]:
-        """Count the conversations of both arms, at `now` in seconds since the epoch."""
+    async def figures(self) -> Mapping[str, ArmFigures]:
+        """Count the conversations of both arms."""
         programs = {"stable": self.stable, "candidate": self.candidate}
         shas = {arm: program.identity for arm, program in programs.items() if program is not None}
-        return await self._tally.count(store, self.release, shas, now)
+        return await self._tally.count(self._store, self.release, shas, self._now())
 
-    async def status(self, store: Store, now: float) -> JsonDict:
+    async def status(self) -> JsonDict:
         """Return the release with its figures, as JSON data."""
-        figures = await self.figures(store, now)
+        figures = await self.figures()
         return {
             **self.release.model_dump(exclude_none=True, mode="json"),
             "arms": {name: asdict(arm) for name, arm in figures.items()},
             "figures": [asdict(one) for one in every_share(figures)],
         }
 
-    async def watch(self, store: Store, sinks: Sequence[Sink], now: float) -> None:
+    async def watch(self, sinks: Sequence[Sink]) -> None:
         """Look at the guards, if it is time. A broken one sets the share to 0 and tells the sinks.
 
         A sink that fails is told again by the next call.
         """
         self.refresh()
+        now = self._now()
         if self.release.runs and self.candidate is not None and now - self._looked >= EVERY:
             self._looked = now
-            reason = broken(self.release, await self.figures(store, now))
+            reason = broken(self.release, await self.figures())
             if reason:
                 self._stop(reason, sinks)
         while self._untold:

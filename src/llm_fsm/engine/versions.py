@@ -98,7 +98,7 @@ class DefinitionVersions:
                 f"{release.path}: a release pins its conversations: leave on_change out"
             )
         self.release = release
-        release.tell_fault()
+        release.refuse(release.fault)
         self._take_over(release)
 
     def _take_over(self, release: LiveRelease) -> None:
@@ -121,7 +121,11 @@ class DefinitionVersions:
             self._take_over(release)
             if (begun := release.begun(opening)) is not None:
                 found = self._deployed(begun[0])
-                if await release.is_able(found.prepare):
+                try:
+                    await found.prepare()
+                except ConfigurationError as error:
+                    release.refuse(error)
+                else:
                     return found, begun[1]
         await self.current.prepare()
         return self.current, opening

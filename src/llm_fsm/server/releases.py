@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from llm_fsm import AsyncMachine
 from llm_fsm.definition.models import JsonObject
 from llm_fsm.engine.releases import LiveRelease
 from llm_fsm.errors import ConfigurationError, DefinitionError, os_reason
@@ -19,24 +18,24 @@ def releases(service: Service) -> APIRouter:
     """Return the routes of releases over a service."""
     router = APIRouter(prefix="/releases", tags=["releases"])
 
-    def found(request: Request, name: str) -> tuple[AsyncMachine, LiveRelease]:
+    def found(request: Request, name: str) -> LiveRelease:
         caller = caller_of(request)
         check(caller, "manage", "manage releases")
         for machine in service.machines.all(caller):
             live = machine.release
             if live is not None and live.release.release == name:
-                return machine, live
+                return live
         raise Problem("not-found", f"there is no release {name!r:.200}")
 
     @router.get("/{name}", summary="Read a release, with the figures of both arms")
     async def read_release(request: Request, name: PathText) -> JsonObject:
-        machine, live = found(request, name)
+        live = found(request, name)
         live.refresh()
-        return await live.status(machine.store, machine._now())
+        return await live.status()
 
     @router.put("/{name}", summary="Replace a release")
     async def replace_release(request: Request, name: PathText, wish: JsonObject) -> JsonObject:
-        machine, live = found(request, name)
+        live = found(request, name)
         before = dict.fromkeys(live.release.model_fields_set)
         try:
             live.change(**{**before, **wish, "release": name})
@@ -45,6 +44,6 @@ def releases(service: Service) -> APIRouter:
         except OSError as error:
             said = f"the file of the release cannot be written: {os_reason(error)}"
             raise Problem("forbidden", said) from error
-        return await live.status(machine.store, machine._now())
+        return await live.status()
 
     return router

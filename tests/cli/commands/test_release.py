@@ -61,8 +61,9 @@ def test_start_and_back_change_the_share_alone(place: Path) -> None:
 
 def test_a_start_needs_a_share(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_release(place, share=0)
-    assert run("start", "shop.release.json") == 2
-    assert "--share 0.1" in capsys.readouterr().err
+    for share in ((), ("--share", "0"), ("--share", "1.1")):
+        assert run("start", "shop.release.json", *share) == 2
+        assert "--share" in capsys.readouterr().err
 
 
 def test_a_promotion_and_the_way_back(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,8 +106,8 @@ def test_a_candidate_with_an_error_never_starts(
 ) -> None:
     path = write_release(place, candidate=candidate, **changes)
     before = path.read_text()
-    for command in ("check", "start"):
-        assert run(command, "shop.release.json") in (1, 2)
+    for command in (["check"], ["start", "--share", "0.5"]):
+        assert run(*command, "shop.release.json") in (1, 2)
         assert capfd.readouterr().err.count(said) == 1
     assert path.read_text() == before
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.releases import LiveRelease
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.releases.file import promoted, stable_file, taken_back
-from llm_fsm.stores.base import ListQuery, storable
+from llm_fsm.stores.base import ListQuery, Store, storable
 from llm_fsm.testing.scenarios.loader import ENDING, read_suite
 from llm_fsm.testing.scenarios.problems import SuiteError
 from llm_fsm.testing.scenarios.session import play_suite
@@ -68,18 +67,15 @@ def check(ctx: click.Context, *, file: str, last: int, db: str | None) -> None:
 @command("llm-fsm release start order.release.json --share 0.1")
 @file_argument
 @click.option(
-    "--share", type=click.FloatRange(0, 1, min_open=True),
-    help="The part of new conversations, 0 to 1; without it that of FILE.",
+    "--share", required=True, type=click.FloatRange(0, 1, min_open=True),
+    help="The part of new conversations, above 0 and up to 1.",
 )  # fmt: skip
-def start(*, file: str, share: float | None) -> None:
+def start(*, file: str, share: float) -> None:
     """Begin a share of new conversations on the candidate, if nothing in FILE is at fault."""
     live = _opened(file)
     _checked(live)
-    wanted = share or live.release.share
-    if not wanted:
-        raise Failure(f"{file}: its share is 0; give --share, such as --share 0.1")
-    live.change(share=wanted, stopped=None)
-    console.note(f"{wanted:.0%} of new conversations begin on {live.release.candidate}")
+    live.change(share=share, stopped=None)
+    console.note(f"{share:.0%} of new conversations begin on {live.release.candidate}")
 
 
 @command("llm-fsm release status order.release.json --db sqlite:///bots.db")
@@ -88,8 +84,8 @@ def start(*, file: str, share: float | None) -> None:
 @db_option
 def status(*, file: str, as_json: bool, db: str | None) -> None:
     """Show the figures of both arms, each with the interval that its guard judges by."""
-    live, store = _opened(file), open_store(db)
-    document = on_store(store, live.status(store, time.time()))
+    store = open_store(db)
+    document = on_store(store, _opened(file, store).status())
     if as_json:
         console.json(document)
     else:
@@ -129,11 +125,11 @@ def back(*, file: str, move: bool, db: str | None) -> None:
         report(went, applies=True)
 
 
-def _opened(file: str) -> LiveRelease:
+def _opened(file: str, store: Store | None = None) -> LiveRelease:
     """Open a release file. Raises Failure, DefinitionError."""
     with failing(ConfigurationError):
-        machine = AsyncMachine.from_file(stable_file(file), model="offline", store="memory")
-        return LiveRelease(file, machine._compile)
+        machine = AsyncMachine.from_file(stable_file(file), model="offline", store=store)
+        return LiveRelease(file, machine._compile, machine.store)
 
 
 def _candidate(live: LiveRelease) -> CompiledMachine:
