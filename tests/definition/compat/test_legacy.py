@@ -310,3 +310,11 @@ def test_secrets_of_pydantic_are_secret() -> None:
         "several",
         "inner",
     ]
+
+
+def test_parts_that_refer_to_one_another_are_read_once() -> None:
+    names = [f"part{number}" for number in range(40)]
+    every = {name: {"$ref": f"#/$defs/{name}"} for name in names}
+    defs = {name: {"type": "object", "properties": every} for name in names}
+    document = {**TODAY, "context_schema": {"properties": every, "$defs": defs}}
+    assert not load_dict(document).definition.is_secret("part7")

@@ -180,18 +180,24 @@ def _secrets(document: JsonDict) -> None:
         document["context_schema"] = {**document["context_schema"], "properties": properties}
 
 
-def _says_secret(value: object, defs: JsonMap) -> bool:
+def _says_secret(schema: object, defs: JsonMap) -> bool:
     """Return true if a schema, or a part of it, is one of a password."""
-    if isinstance(value, list):
-        return any(_says_secret(part, defs) for part in value)
-    if not isinstance(value, dict):
-        return False
-    if any(value.get(word) == meant for word, meant in _SECRET.items()):
-        return True
-    name = str(value.get("$ref")).removeprefix("#/$defs/")
-    # each reference is followed once, as it may lead back
-    parts = [*value.values(), defs.get(name)]
-    return any(_says_secret(part, without(defs, {name})) for part in parts)
+    followed = set()
+    parts = [schema]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, list):
+            parts += part
+        if not isinstance(part, dict):
+            continue
+        if any(part.get(word) == meant for word, meant in _SECRET.items()):
+            return True
+        parts += part.values()
+        name = str(part.get("$ref")).removeprefix("#/$defs/")
+        if name not in followed:  # a reference may lead back
+            followed.add(name)
+            parts.append(defs.get(name))
+    return False
 
 
 def _states_by_id(document: JsonDict, ledger: Ledger) -> None:
