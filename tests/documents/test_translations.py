@@ -159,7 +159,7 @@ def definitions(draw: st.DrawFn) -> dict[str, Any]:
         "enum": ["s", "l", "~/x"],
         "x-labels": draw(LABELS),
         "x-ask": draw(LINES),
-        "title": draw(WORDS),
+        **draw(st.sampled_from([{}, {"title": "a size"}])),
         "x-valid": [{"logic": True, "description": draw(LINES)}],
     }
     return {

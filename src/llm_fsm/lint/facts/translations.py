@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from llm_fsm._json import object_at, step, texts_at
+from llm_fsm.definition.names import label
 from llm_fsm.lint.document import Document, Placed, once_each
 from llm_fsm.lint.facts.texts import failure_words, replies
 
 _SILENT = ("decide", "task", "subflow")
-"""Kinds of states whose purpose nobody reads but the model."""
+"""Kinds of states of which nobody reads more than the reply."""
 
 
 @once_each
@@ -24,10 +25,11 @@ def spoken_texts(document: Document) -> Iterator[tuple[str, str]]:
     yield from failure_words(document)
     lists_ways = "cannot_handle" in root.get("patterns", ())
     for state in document.states.values():
-        if state.get("kind") not in _SILENT:
-            yield from _texts(state, "purpose")
-        for pointer, label in state.texts("choices"):
-            yield f"{pointer}/label", label
+        if state.get("kind") in _SILENT:
+            continue
+        yield from _texts(state, "purpose")
+        for pointer, text in state.texts("choices"):
+            yield f"{pointer}/label", text
         for choice in state.items("choices"):
             yield from _texts(choice, "label")
         ways = state.items("transitions")
@@ -35,7 +37,12 @@ def spoken_texts(document: Document) -> Iterator[tuple[str, str]]:
         if lists_ways or any(way.get("agrees") == "picked" for way in ways):
             for way in ways:
                 yield from _texts(way, "description")
-    yield from _of_schema(root.at("context_schema"))
+    keys = root.at("context_schema")
+    for key in keys.members("properties"):
+        # The machine says the name of a key that has no title.
+        if not key.text("title") and document.source_of(key.name) == "model":
+            yield f"{key.pointer}/title", label(key.name, {})
+    yield from _of_schema(keys)
 
 
 def _texts(placed: Placed, *keys: str) -> Iterator[tuple[str, str]]:
