@@ -152,7 +152,7 @@ def _explain(error: BaseException) -> None:
         if error.filename is None and not missing:
             _drop_output()
     else:
-        console.error(str(error))
+        console.error(error)
 
 
 def _explain_definition(error: errors.DefinitionError) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.models import Definition
 from llm_fsm.engine.accepted import accepted_at, is_same_message, message_text
 from llm_fsm.engine.conversation import Turn, turn_of
@@ -319,8 +320,7 @@ def _seconds(moment: datetime | float) -> float:
         if moment.tzinfo is None:
             raise ValueError("not_before has no time zone; give one, such as timezone.utc")
         return moment.timestamp()
-    is_number = isinstance(moment, int | float) and not isinstance(moment, bool)
-    if not is_number or not math.isfinite(moment):
+    if not is_number(moment) or not math.isfinite(moment):
         raise ValueError(
             "not_before is a datetime with a time zone, or seconds since the epoch, "
             f"not {moment!r:.80}"

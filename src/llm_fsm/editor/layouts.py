@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 
 from llm_fsm._json import JsonMap, json_text, object_at, texts_at, without_none
+from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.editor.folder import Folder, layout_path
 from llm_fsm.editor.models import CanvasPoint, Layout
@@ -70,7 +71,7 @@ def _point(value: object) -> CanvasPoint | None:
         pair = [value.get("x"), value.get("y")]
     if not isinstance(pair, list) or len(pair) != 2:
         return None
-    numbers = [one for one in pair if isinstance(one, int | float) and not isinstance(one, bool)]
+    numbers = [one for one in pair if is_number(one)]
     if len(numbers) != 2 or not all(math.isfinite(one) and abs(one) <= FAR for one in numbers):
         return None
     return CanvasPoint(x=round(numbers[0]), y=round(numbers[1]))

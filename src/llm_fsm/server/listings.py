@@ -18,6 +18,7 @@ from llm_fsm.server.http_rules import MAX_NAME
 from llm_fsm.server.problems import Problem
 from llm_fsm.server.rest import caller_of
 from llm_fsm.server.service import Service
+from llm_fsm.server.tokens import Caller
 from llm_fsm.stores.base import ANY_PAUSE, ListQuery, checked_metadata
 
 _LABEL = "metadata."
@@ -153,10 +154,7 @@ def listings(service: Service) -> APIRouter:
         request: Request, wish: Annotated[ListRequest, Query()]
     ) -> Response:
         caller = caller_of(request)
-        name, time = _place(wish)
-        stored = None if name is None else caller.stored(name)
-        query = wish.query(after=stored, after_updated=time, order=wish.order, limit=wish.limit + 1)
-        lines = await service.listed(caller, query)
+        lines = await service.listed(caller, _page(wish, caller))
         page = [
             views.listed_of(caller.public(line.conversation_id), line)
             for line in lines[: wish.limit]
@@ -173,16 +171,7 @@ def listings(service: Service) -> APIRouter:
     @router.get("/v1/pauses", include_in_schema=False)
     async def list_pauses(request: Request, wish: Annotated[PausesRequest, Query()]) -> Response:
         caller = caller_of(request)
-        name, time = _place(wish)
-        stored = None if name is None else caller.stored(name)
-        query = wish.query(
-            after=stored,
-            after_updated=time,
-            order=wish.order,
-            limit=wish.limit + 1,
-            paused=wish.kind or ANY_PAUSE,
-        )
-        found = await service.paused(caller, query)
+        found = await service.paused(caller, _page(wish, caller, paused=wish.kind or ANY_PAUSE))
         page = []
         for served, pause in found[: wish.limit]:
             shown = await service.shown(served)
@@ -213,6 +202,15 @@ def listings(service: Service) -> APIRouter:
 def _next(line: JsonMap, wish: ListRequest) -> str:
     """Return the place of a line in its listing."""
     return str(line["id"]) if wish.order == "id" else f"{line['updated']!r}:{line['id']}"
+
+
+def _page(wish: ListRequest | PausesRequest, caller: Caller, **more: Any) -> ListQuery:
+    """Return the query of a page, with one line more to see whether another page follows."""
+    name, time = _place(wish)
+    stored = None if name is None else caller.stored(name)
+    return wish.query(
+        after=stored, after_updated=time, order=wish.order, limit=wish.limit + 1, **more
+    )
 
 
 def _place(wish: ListRequest | PausesRequest) -> tuple[str | None, float | None]:

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from llm_fsm import errors
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, step
 from llm_fsm.server.faults import PREFIX, report
 
 MEDIA_TYPE = "application/problem+json"
@@ -268,7 +268,7 @@ def _problem_of_request(error: RequestValidationError) -> Problem:
         return Problem("bad-request", f"the body is not JSON: {reason}")
     told = [
         {
-            "pointer": _pointer(item["loc"][1:]),
+            "pointer": "".join(map(step, item["loc"][1:])),
             "in": str(item["loc"][0]),
             "detail": str(item["msg"]),
         }
@@ -278,11 +278,6 @@ def _problem_of_request(error: RequestValidationError) -> Problem:
         f"{item['in']} {item['pointer']}: {item['detail']}".replace("  ", " ") for item in told[:3]
     )
     return Problem("invalid", where, extra={"errors": told})
-
-
-def _pointer(place: Sequence[str | int]) -> str:
-    """Return a JSON pointer (RFC 6901)."""
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in place)
 
 
 def _problem_of_status(error: HTTPException) -> Problem:

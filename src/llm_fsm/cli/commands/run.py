@@ -203,7 +203,7 @@ class RunSession:
             console.error(error.format_message())
             return None
         except ConversationConflict as error:
-            console.error(str(error))
+            console.error(error)
             turn = self._watched(self.machine.run(conversation_id=self.id))
         self.answering = NOTHING
         return turn

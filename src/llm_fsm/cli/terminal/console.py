@@ -86,7 +86,7 @@ def note(text: str, *, to_copy: bool = False) -> None:
     err(f"{PROGRAM}: {text}", style=DIM, wrapped=not to_copy)
 
 
-def error(text: str) -> None:
+def error(text: object) -> None:
     """Tell the user what is wrong, in one line on standard error."""
     err([(f"{PROGRAM}: ", ""), ("error", "bold red"), (f": {text}", "")])
 

@@ -335,7 +335,7 @@ def _take(talk: Talk, message: str, answer: TypedAnswer | None) -> TypedAnswer |
         if not answer.take(message):
             return answer
     except ValueError as error:
-        console.error(str(error))
+        console.error(error)
         return answer
     _turn(talk, lambda hear: talk.answer(answer.value, hear))
     return TypedAnswer(answer.pause)
@@ -386,16 +386,16 @@ def _turn(talk: Talk, work: Callable[[Hear], Turn]) -> None:
         with suppress(LLMFSMError):
             note(f"Stopped. {_BROKEN_OFF[talk.left_by_interrupt(before)]} Ctrl-C again leaves.")
     except (ModelError, ConversationConflict) as error:
-        console.error(str(error))
+        console.error(error)
         note(_UNCHANGED)
         talk.refresh()
     except ConversationEnded as error:
-        console.error(str(error))
+        console.error(error)
         talk.refresh()
     except StoreError as error:
         if not error.retryable:
             raise
-        console.error(str(error))
+        console.error(error)
         note(_UNCHANGED)
     except ValueError as error:
-        console.error(str(error))
+        console.error(error)
