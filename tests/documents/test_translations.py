@@ -201,7 +201,7 @@ def test_a_file_of_texts_reads_as_it_was_written(
     texts = texts_of(document)
     path = tmp_path_factory.mktemp("po") / "random.de.po"
     path.write_bytes(as_po(catalog_of(texts, "random", "de")))
-    read = read_catalog(str(path), str(path.with_name("random.json")), "de")
+    read = read_catalog(str(path.with_name("random.json")), "de")
     assert {entry.context: entry.id for entry in read if entry.id} == texts
 
 

@@ -35,7 +35,7 @@ COMPUTED = {
         "llm_fsm.cli.commands.conversations.listing",
         "f'llm_fsm.cli.commands.conversations.{cmd_name}'",
     ),
-    ("llm_fsm.cli.group", "_module_of(cmd_name)"),
+    ("llm_fsm.cli.group", "module"),
     ("llm_fsm.cli.host_code", "f'llm_fsm.channels.{name}'"),
     ("llm_fsm.lint.registry", "found.name"),
     ("llm_fsm.llm.clients.adk", "module"),

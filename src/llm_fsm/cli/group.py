@@ -60,10 +60,6 @@ make is kept.
 _GROUPS: Mapping[str, str] = {"conversations": "conversations.listing", "test": "test.run"}
 
 
-def _module_of(command: str) -> str:
-    return f"llm_fsm.cli.commands.{_GROUPS.get(command, command)}"
-
-
 @contextmanager
 def _pipe_closed() -> Iterator[None]:
     try:
@@ -87,7 +83,8 @@ class Commands(click.Group):
         gc.disable()
         try:
             with _undisturbed():
-                found = getattr(import_module(_module_of(cmd_name)), cmd_name)
+                module = f"llm_fsm.cli.commands.{_GROUPS.get(cmd_name, cmd_name)}"
+                found = getattr(import_module(module), cmd_name)
         finally:
             gc.freeze()
             gc.set_threshold(_NEW_OBJECTS)

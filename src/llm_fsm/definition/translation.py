@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from llm_fsm._json import JsonDict, object_at, unescape, value_at
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.subflows import Flow, Flows
@@ -50,6 +52,5 @@ def translated_flows(flows: Flows, tag: str) -> Flows:
 
 
 def _in_language(flow: Flow, tag: str) -> Flow:
-    if tag not in flow.definition.tags:
-        return flow
-    return Flow(definition=translated(flow.definition, tag), calls=flow.calls)
+    speaks = tag in flow.definition.tags
+    return replace(flow, definition=translated(flow.definition, tag)) if speaks else flow

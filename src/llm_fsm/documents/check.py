@@ -41,16 +41,12 @@ from llm_fsm.lint.suppressions import read_suppressions
 
 
 class CheckOptions(NamedTuple):
-    """Options of a check. With `loading`, only the rules run that keep a machine from running.
-
-    `is_file`: texts in further languages are read beside `file`.
-    """
+    """Options of a check. With `loading`, only the rules run that keep a machine from running."""
 
     file: str | None = None
     token_budget: int | None = None
     flow: FlowReader | None = None
     loading: bool = False
-    is_file: bool = False
 
 
 class Checked(NamedTuple):
@@ -79,7 +75,7 @@ def check(what: FilePath | JsonMap, *, token_budget: int | None = None) -> list[
     except DefinitionError as error:
         return list(error.findings)
     flow = partial(_read_flow, name)
-    options = CheckOptions(name, token_budget, flow, is_file=True)
+    options = CheckOptions(name, token_budget, flow)
     return check_text(text, options).findings
 
 
@@ -113,7 +109,7 @@ def check_edited(text: str, *, file: str) -> list[Finding]:
     Returns:
         The findings, sorted by position. Those about a file of translations have no position.
     """
-    options = CheckOptions(file=file, flow=partial(_read_flow, file), is_file=True)
+    options = CheckOptions(file=file, flow=partial(_read_flow, file))
     return [_in_text(found, file) for found in check_text(text, options).findings]
 
 
@@ -203,7 +199,7 @@ def _check(value: object, options: CheckOptions) -> Checked:
     if options.file:
         stem = stem_of(options.file)
     upgraded = upgrade(written, partial(rewrite, stem=stem))
-    translated = with_translations(upgraded.document, options.file if options.is_file else None)
+    translated = with_translations(upgraded.document, options.file)
     formed = form.examine(translated.document)
     found = [*upgraded.findings, *translated.findings, *_written(formed.findings, upgraded)]
     judged = formed.document if options.loading else formed.meant

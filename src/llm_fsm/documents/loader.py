@@ -76,7 +76,7 @@ def load_text(text: str, *, file: str | None = None) -> LoadedDefinition:
         scan = source.scan(text)
     except source.SourceError:
         scan = None
-    document = None if scan is None or scan.duplicates else _sound(scan.value, file, is_file=True)
+    document = None if scan is None or scan.duplicates else _sound(scan.value, file)
     if document is None:
         return _judged(text, file)
     return LoadedDefinition(Definition.model_validate(document))
@@ -95,17 +95,14 @@ def load_dict(document: JsonMap, *, file: str | None = None) -> LoadedDefinition
     Raises:
         DefinitionError: The definition cannot be used. The error has all findings.
     """
-    sound = _sound(document, file, is_file=False)
+    sound = _sound(document, file)
     if sound is None:
         return _judged(document, file)
     return LoadedDefinition(Definition.model_validate(sound))
 
 
-def _sound(value: object, file: str | None, *, is_file: bool) -> JsonMap | None:
-    """Return the document as the models read it; None if there is any finding.
-
-    `is_file`: texts in further languages are read beside `file`.
-    """
+def _sound(value: object, file: str | None) -> JsonMap | None:
+    """Return the document as the models read it; None if there is any finding."""
     try:
         written = plain(value)
     except NotPlainError:
@@ -113,7 +110,7 @@ def _sound(value: object, file: str | None, *, is_file: bool) -> JsonMap | None:
     if not isinstance(written, dict):
         return None
     upgraded = upgrade(written, partial(rewrite, stem=stem_of(file) if file else None))
-    translated = with_translations(upgraded.document, file if is_file else None)
+    translated = with_translations(upgraded.document, file)
     formed = form.examine(translated.document)
     if upgraded.findings or translated.findings or formed.findings or not formed.sound:
         return None
@@ -136,7 +133,7 @@ def _judged(what: object, file: str | None) -> LoadedDefinition:
 
     def checked(options: checker.CheckOptions) -> checker.Checked:
         if isinstance(what, str):
-            return checker.check_text(what, options._replace(is_file=True))
+            return checker.check_text(what, options)
         return checker.check_value(what, options)
 
     document, findings = checked(checker.CheckOptions(file=file, loading=True))

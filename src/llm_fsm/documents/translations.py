@@ -14,7 +14,7 @@ from typing import Any
 
 from llm_fsm._json import JsonDict, JsonMap, object_at, step
 from llm_fsm.definition.codes import finding
-from llm_fsm.documents.files import read_called
+from llm_fsm.documents.files import read_called, stem_of
 from llm_fsm.errors import DefinitionError, Finding
 from llm_fsm.languages import locale_of
 from llm_fsm.lint.document import Document, Placed
@@ -62,10 +62,10 @@ def with_translations(document: JsonMap, file: str | None) -> Translated:
 
     Args:
         document: The document in today's form.
-        file: The path of its file; None: it is in no file.
+        file: The path of its file. Nothing is read where there is no such file.
     """
-    tags = languages_of(document) if file is not None else []
-    if file is None or not tags:
+    tags = languages_of(document)
+    if not tags or file is None or not os.path.exists(file):
         return Translated(document)
     texts: JsonDict = dict(object_at(document, "texts"))
     found = Translated({**document, "texts": texts}, [], places := {})
@@ -73,11 +73,11 @@ def with_translations(document: JsonMap, file: str | None) -> Translated:
     for tag in tags:
         place = file_of_language(file, tag)
         try:
-            catalog = read_catalog(place, file, tag)
+            catalog = read_catalog(file, tag)
         except DefinitionError as error:
             found.findings.extend(error.findings)
             continue
-        for pointer, text in sources.items() if catalog is not None else ():
+        for pointer, text in sources.items():
             entry = catalog.get(text, context=pointer)
             if entry is None or not entry.string:
                 continue
@@ -96,11 +96,10 @@ def texts_of(document: JsonMap) -> dict[str, str]:
     return dict(spoken_texts(Document(Placed("", document))))
 
 
-def read_catalog(place: str, file: str, tag: str) -> Any:
-    """Return the catalogue of a `.po` file; None if there is no such file.
+def read_catalog(file: str, tag: str) -> Any:
+    """Return the catalogue of a `.po` file; an empty one if there is no such file.
 
     Args:
-        place: Its path.
         file: The path of the definition.
         tag: The language.
 
@@ -109,8 +108,9 @@ def read_catalog(place: str, file: str, tag: str) -> Any:
     """
     from babel.messages import pofile  # noqa: PLC0415 - few definitions have several languages
 
+    place = file_of_language(file, tag)
     if not os.path.exists(place):
-        return None
+        return catalog_of({}, stem_of(file), tag)
     text = read_called(place, file)
     try:
         return pofile.read_po(StringIO(text), locale=locale_of(tag), abort_invalid=True)
@@ -128,7 +128,7 @@ def catalog_of(texts: Mapping[str, str], name: str, tag: str | None = None) -> A
 
     Args:
         texts: Each text, by its pointer.
-        name: The name of the definition.
+        name: The name of the project.
         tag: The language; None: it is for every language.
     """
     from babel.messages import Catalog  # noqa: PLC0415 - as above

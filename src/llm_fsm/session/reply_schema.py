@@ -109,7 +109,9 @@ def _object(schema: JsonMap, form: ReplyForm, *, null: bool, depth: int) -> Json
     properties = schema.get("properties")
     if not isinstance(properties, Mapping) or not properties:
         return (
-            {**_FACTS, **_types(("object",), null=null)} if form == "object" else _pairs(null=null)
+            {**_FACTS, **_types(("object",), null=null)}
+            if form == "object"
+            else {**_types(("array",), null=null), "items": _PAIR}
         )
     # Strict modes want every property, so each of them may be null.
     every = form == "list"
@@ -125,10 +127,6 @@ def _object(schema: JsonMap, form: ReplyForm, *, null: bool, depth: int) -> Json
         **({"required": list(parts)} if every else {}),
         "additionalProperties": False,
     }
-
-
-def _pairs(*, null: bool) -> JsonDict:
-    return {**_types(("array",), null=null), "items": _PAIR}
 
 
 def reply_schema(

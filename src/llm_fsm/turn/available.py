@@ -309,13 +309,6 @@ def _possible_steps(
             return
 
 
-def _most_steps(machine: CompiledMachine) -> int:
-    """Return how many moves by itself are foreseen. A definition may allow more than can be looked
-    through.
-    """
-    return min(machine.limits.auto_steps, _FORESEEN)
-
-
 def _arrivals(
     machine: CompiledMachine,
     target: str,
@@ -331,8 +324,10 @@ def _arrivals(
 
     `steps`: the moves before it. The machine makes no more of them by itself than its limit says.
     """
+    # A definition may allow more moves than can be looked through.
+    most = min(machine.limits.auto_steps, _FORESEEN)
     # Pairs, not states: a state that was reached from elsewhere may lead on otherwise.
-    if (left, target) in seen or steps > _most_steps(machine):
+    if (left, target) in seen or steps > most:
         return set()
     seen.add((left, target))
     reached: set[str] = set()

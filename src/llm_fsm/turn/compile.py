@@ -445,19 +445,7 @@ def _calls_tools(state: CompiledState) -> bool:
     return bool(state.definition.tools) or state.definition.memory
 
 
-def _names_facts(definition: Definition) -> bool:
-    """Return True if a definition uses facts that have no key. Else a model would keep whatever it
-    likes.
-    """
-    return "_extra" in definition.model_dump_json()
-
-
 _DATE_WORDS = re.compile(r"YYYY-MM-DD", re.IGNORECASE)
-
-
-def _tells_dates(keys: Keys) -> bool:
-    """Return True if a key is a date, so that the weekdays ahead help."""
-    return any(map(_has_date, keys.offered.values()))
 
 
 def _has_date(schema: JsonMap) -> bool:
@@ -552,7 +540,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
         key_lines=lines,
         lists_keys=len(keys.offered) <= MOST,
         question=_questions(parts),
-        tells_dates=_tells_dates(keys),
+        tells_dates=any(map(_has_date, keys.offered.values())),
         worded=frozenset(
             key for key, shape in keys.shapes.items() if has_words(shape.schema, language)
         ),
@@ -605,7 +593,8 @@ def _questions(parts: _Parts) -> Callable[[str, TakenForm, tuple[str, ...]], LLM
     spoken = parts.definition
     if not spoken.persona:
         spoken = spoken.model_copy(update={"persona": parts.above.persona})
-    facts_kept = not keys.declared or _names_facts(parts.definition)
+    # A model would keep whatever it likes, where nothing uses facts that have no key.
+    facts_kept = not keys.declared or "_extra" in parts.definition.model_dump_json()
     shared = len(states) <= MOST and len(keys.offered) <= MOST
     schemas = {**parts.above.answers, **keys.offered}
     speaking = [state for state in states.values() if state.kind == "converse"]

@@ -36,8 +36,11 @@ def turn_request(
     heard: tool_loop.Heard | None = None,
 ) -> LLMRequest:
     machine, session, state = turn.machine, turn.session, turn.state
-    # Only open places and other definitions offer further states.
-    further_states = _further(turn) if words_only and session.stack else available.further
+    further_states = available.further
+    # Only open places and other definitions offer further states. Words are asked for with the
+    # schema of the next turn, which a cache may serve.
+    if words_only and session.stack:
+        further_states = available_here(turn).further
     key_lines = _further_key_lines(turn)
     # Where nothing holds a model to a schema, an object is what models write best.
     taken = turn.host.form_of(state.model.name) if turn.host.forced else "object"
@@ -165,13 +168,6 @@ def _further_key_lines(turn: TurnState) -> dict[str, str]:
             if key not in lines and takes(turn.root, session, place, key):
                 lines[key] = line
     return lines
-
-
-def _further(turn: TurnState) -> tuple[str, ...]:
-    """Return what else the next turn here may name. Words are asked for with its schema, which a
-    cache may serve.
-    """
-    return available_here(turn).further
 
 
 def _heard(turn: TurnState, user: str | None, *, words_only: bool) -> str | None:

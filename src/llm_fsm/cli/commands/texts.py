@@ -14,6 +14,7 @@ from llm_fsm.cli.output import write_output
 from llm_fsm.cli.terminal import console, escape, excerpt
 from llm_fsm.documents.check import check
 from llm_fsm.documents.discovery import file_of
+from llm_fsm.documents.files import stem_of
 from llm_fsm.documents.translations import (
     as_po,
     catalog_of,
@@ -43,19 +44,19 @@ def texts(*, action: str, file: str) -> int:
     if action == "check":
         return _check(file)
     document = read_document(file).value
-    found, name = texts_of(document), str(document["name"])
+    found = texts_of(document)
+    template = catalog_of(found, stem_of(file))
     if action == "extract":
         place = f"{os.path.splitext(file)[0]}.pot"
-        write_output(place, as_po(catalog_of(found, name)))
+        write_output(place, as_po(template))
         console.note(f"wrote {place}: {escape.plural(len(found), 'text')}")
         return exits.OK
     for tag in languages_of(document):
-        place = file_of_language(file, tag)
-        catalog = read_catalog(place, file, tag) or catalog_of({}, name, tag)
-        template = catalog_of(found, name)
+        catalog = read_catalog(file, tag)
         # Else the file would change each time.
         template.creation_date = catalog.creation_date
         catalog.update(template)
+        place = file_of_language(file, tag)
         write_output(place, as_po(catalog))
         left = sum(1 for entry in catalog if entry.id and (entry.fuzzy or not entry.string))
         console.note(f"wrote {place}: {escape.plural(left, 'text')} to translate")

@@ -65,28 +65,23 @@ def _of_schema(schema: Placed) -> Iterator[tuple[str, str]]:
         yield from _of_schema(part)
 
 
-class Translation(NamedTuple):
-    """A text in a further language. `pointer`: of the translation; `source`: the text itself."""
+class TranslatedReply(NamedTuple):
+    """A fixed reply in a further language. `pointer`: of the translation; `source`: the reply."""
 
     tag: str
     pointer: str
     source: str
     text: str
 
-    @property
-    def is_reply(self) -> bool:
-        """True if it is a template."""
-        return self.pointer.endswith("~1reply")
 
-
-@once_each
-def translations(document: Document) -> Iterator[Translation]:
-    """Yield every translation of a text that users read."""
-    sources = dict(spoken_texts(document)) if document.root.get("texts") else {}
+def translated_replies(document: Document) -> Iterator[TranslatedReply]:
+    """Yield every translation of a fixed reply."""
+    sources = dict(replies(document))
     for texts in document.root.members("texts"):
         for pointer, text in texts.value.items():
             if pointer in sources and isinstance(text, str):
-                yield Translation(texts.name, texts.pointer + step(pointer), sources[pointer], text)
+                place = texts.pointer + step(pointer)
+                yield TranslatedReply(texts.name, place, sources[pointer], text)
 
 
 def further_languages(document: Document) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from llm_fsm.definition.templates import LANGUAGE, template_fault
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import as_json, near_hint
 from llm_fsm.lint.facts.texts import replies
-from llm_fsm.lint.facts.translations import translations
+from llm_fsm.lint.facts.translations import translated_replies
 from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 
@@ -194,8 +194,7 @@ def bad_template(document: Document) -> Faults:
     Fix:
     Do what the message says. `{{ "{{" }}` writes the delimiters themselves. Compute values with `set` or a handler.
     """
-    translated = [found for found in translations(document) if found.is_reply]
-    written = [(found.pointer, found.text) for found in translated]
+    written = [(found.pointer, found.text) for found in translated_replies(document)]
     for pointer, reply in (*replies(document), *written):
         reason = template_fault(reply)
         if reason is not None:

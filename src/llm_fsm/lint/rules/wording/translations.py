@@ -7,7 +7,7 @@ from llm_fsm.definition.reply_names import mentions
 from llm_fsm.languages import LANGUAGE, language_of
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.facts.translations import further_languages, translations, untranslated
+from llm_fsm.lint.facts.translations import further_languages, translated_replies, untranslated
 from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 _SHOWN = 60
@@ -53,9 +53,7 @@ def changed_placeholder(document: Document) -> Faults:
     Fix:
     Write the same names between the braces. Names of keys are not translated.
     """
-    for found in translations(document):
-        if not found.is_reply:
-            continue
+    for found in translated_replies(document):
         names = {mention.name for mention in mentions(found.source)}
         shown = {mention.name for mention in mentions(found.text)}
         for name in sorted(names ^ shown):
