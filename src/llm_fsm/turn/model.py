@@ -227,7 +227,7 @@ def turn_view(
             required += guard.keys
         return TransitionView(
             target_state=move.target,
-            description=machine.said(move),
+            description=move.description if root.speaking is None else machine.said(move),
             open=option.is_open,
             judged=move.judged,
             requires=tuple(required),
