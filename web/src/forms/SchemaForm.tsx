@@ -1,5 +1,5 @@
 // Forms made from a JSON Schema. A field that is left is one step of undo.
-import { useId } from "preact/hooks";
+import { useId, useState } from "preact/hooks";
 import { setValue } from "../state/gestures";
 import { nodes } from "../state/machine";
 import { type Schema, alternatives, enumOf, propertiesOf } from "../state/schema";
@@ -49,13 +49,18 @@ function kindOf(name: string, schema: Schema): Kind {
 }
 
 export function Field(props: FieldProps) {
-  const { name, schema, pointer, value } = props;
+  const { name, schema, pointer } = props;
   const id = useId();
+  // What was chosen is shown until the document has it: a page drawn meanwhile takes nothing back.
+  const [wanted, setWanted] = useState<{ readonly value: unknown }>();
+  const value = wanted ? wanted.value : props.value;
   const label = `Change ${words(name)}`;
-  const commit = (next: unknown) => void setValue(label, pointer, next);
+  const commit = (next: unknown) => {
+    setWanted({ value: next });
+    void setValue(label, pointer, next).finally(() => setWanted(undefined));
+  };
   const kind = kindOf(name, schema);
-  const about = alternatives(schema)[0]?.description ?? schema.description ?? "";
-  const help = schema.description ?? about;
+  const help = schema.description ?? alternatives(schema)[0]?.description ?? "";
   const faults = findingsAt(pointer, kind !== "rows");
   const shared = {
     id,
@@ -70,7 +75,7 @@ export function Field(props: FieldProps) {
         <input
           {...shared}
           type="checkbox"
-          checked={value === undefined || value === null ? schema.default === true : value === true}
+          checked={(value ?? schema.default) === true}
           onChange={(event) => commit(event.currentTarget.checked ? true : undefined)}
         />
         <label for={id}>{words(name)}</label>
@@ -85,6 +90,7 @@ export function Field(props: FieldProps) {
       <Input
         kind={kind}
         {...props}
+        value={value}
         place={{ pointer, label }}
         shared={shared}
         commit={commit}
@@ -157,16 +163,13 @@ function Input({ kind, name, schema, value, place, shared, commit, listId }: Inp
   }
   if (kind === "words") {
     const isTarget = TARGETS.includes(name);
-    const isLong = ["reply", "description", "persona", "objective"].includes(name);
     return (
       <>
         <Draft
           shared={shared}
           place={place}
-          isLong={isLong}
-          text={
-            typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value)
-          }
+          isLong={["reply", "description", "persona", "objective"].includes(name)}
+          text={typeof value === "string" ? value : (JSON.stringify(value) ?? "")}
           list={isTarget ? listId : undefined}
           read={textRead}
         />
@@ -198,9 +201,8 @@ function Rows({ name, schema, pointer, value }: FieldProps) {
   // An element is added to what the document has by then, fields of the others included.
   const add = () => {
     const label = `Change ${words(name)}`;
-    const row = { [first]: "" };
-    if (given.length === 0) void setValue(label, pointer, [row]);
-    else void setValue(label, `${pointer}/-`, row);
+    if (given.length === 0) void setValue(label, pointer, [{ [first]: "" }]);
+    else void setValue(label, `${pointer}/-`, { [first]: "" });
   };
   return (
     <fieldset class="rows">
