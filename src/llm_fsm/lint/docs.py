@@ -76,6 +76,7 @@ def handbook() -> str:
     ]
     return (
         "# Rules\n\n"
+        "Also called: lint rules, warnings, error codes.\n\n"
         "These are the rules of `llm-fsm validate`. The level of a rule is the most serious level of its findings:\n\n"
         "- *error*: the definition cannot load, or a path of it cannot work.\n"
         "- *warning*: the author almost surely meant something else.\n"
