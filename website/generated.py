@@ -94,7 +94,9 @@ def _loaded(parent: click.Group, name: str) -> click.Command:
 
 
 def _section(path: str, command: click.Command) -> str:
-    context = click.Context(command, info_name=f"llm-fsm {path}")
+    # click remembers the names of the option of help from the first context that asks for them.
+    settings = group.context_settings
+    context = click.Context(command, info_name=f"llm-fsm {path}", **settings)
     usage = " ".join(command.collect_usage_pieces(context))
     parts = [f"## {path}", f"`llm-fsm {path} {usage}`", *_paragraphs(command.help or "")]
     options = list(_option_rows(command, context))
