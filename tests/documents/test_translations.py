@@ -87,6 +87,11 @@ PLAIN = '\nmsgctxt "/states/bye/reply"\nmsgid "{{ size }}. Goodbye!"\nmsgstr "%s
     ("text", "name", "line", "cure"),
     [
         ("\n\nGuten Tag\n", "bad-translations", 3, "msgstr"),
+        (PLAIN.replace('"%s', "%s") % "Tschüs", "bad-translations", 4, "msgstr"),
+        (PLAIN.replace('%s"', "%s") % "Tschüs", "bad-translations", 4, "msgstr"),
+        (PLAIN.replace("%s", '%s" "') % "Tschüs", "bad-translations", 4, "msgstr"),
+        (PLAIN + '"and more\n', "bad-translations", 5, "msgstr"),
+        (PLAIN.replace('msgid "', "msgid ") % "Tschüs", "bad-translations", 3, "msgstr"),
         ('\nmsgid "a"\nmsgid "b"\nmsgstr "c"\n', "bad-translations", 2, "msgstr"),
         ("\n#, fuzzy" + PLAIN % "Tschüs, {{ size }}", "fuzzy-translation", 4, "remove the mark"),
         (PLAIN % "{{ size }", "bad-template", 3, "a fixed reply has"),

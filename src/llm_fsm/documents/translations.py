@@ -7,6 +7,7 @@ its text, so equal texts may have different translations.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from io import BytesIO, StringIO
@@ -21,6 +22,10 @@ from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.translations import further_languages, spoken_texts
 
 _FORMATS = frozenset(("python-format", "python-brace-format"))
+# Babel takes an entry without a quotation mark for one without a text.
+_UNQUOTED = re.compile(
+    r'^(?>msg\w+(?:\[\d+\])?[ \t]*|(?="))(?!"(?:[^"\\\n]|\\.)*"[ \t\r]*$)', re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +117,11 @@ def read_catalog(file: str, tag: str) -> Any:
     if not os.path.exists(place):
         return catalog_of({}, stem_of(file), tag)
     text = read_called(place, file)
+    unquoted = _UNQUOTED.search(text)
     try:
-        return pofile.read_po(StringIO(text), locale=locale_of(tag), abort_invalid=True)
+        if unquoted is None:
+            return pofile.read_po(StringIO(text), locale=locale_of(tag), abort_invalid=True)
+        line, reason = text.count("\n", 0, unquoted.start()) + 1, "a text is not in quotation marks"
     except pofile.PoFileError as error:
         line, reason = error.lineno + 1, str(error).rpartition(" on ")[0]
     except (ValueError, TypeError, AttributeError, LookupError) as error:
