@@ -768,7 +768,7 @@ class StoredRow(_Shape):
     turns: int
     ended: bool
     outcome: str | None = None
-    """How it ended, such as `final`, `stuck`, or the word of its final state; None: it goes on."""
+    """The outcome, such as `final`, `stuck`, or the word of its final state; None: it goes on."""
     created: float
     updated: float
     paused: str | None = None

@@ -23,7 +23,7 @@ _OVERLAP = 60.0
 
 
 class Facts(NamedTuple):
-    """What a conversation adds to the figures of its arm."""
+    """The share of one conversation in the figures of its arm."""
 
     arm: str
     names: frozenset[str]

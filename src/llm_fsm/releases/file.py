@@ -53,7 +53,7 @@ class ReleaseGuard(_Form):
     """A figure is `errors`, `error_share`, `handover_share`, `missed_share`, or `outcome:` with the
     word of an outcome."""
     worse_by: Annotated[float, Field(gt=0, le=1)] | None = None
-    """How much worse than that of the stable definition the share may be, 0 to 1."""
+    """The most by which the share may be worse than that of the stable definition, 0 to 1."""
     above: Annotated[float, Field(ge=0)] | None = None
     """The highest value that the candidate may have."""
     after: Annotated[int, Field(ge=1)] = 1
@@ -83,14 +83,14 @@ class Release(_Form):
     share: Annotated[float, Field(ge=0, le=1)] = 0.0
     """The part of new conversations that begins on the candidate, from 0 to 1."""
     by: Annotated[str, Field(pattern=r"^(metadata|context)\..+")] | None = None
-    """What chooses the definition: a label such as `metadata.user`, or a key such as `context.plan`.
-    Without a value it is the conversation's id."""
+    """The value that chooses the definition: a label such as `metadata.user`, or a key such as
+    `context.plan`. Without a value it is the conversation's id."""
     where: Annotated[JsonValue, AfterValidator(_rule)] = True
     """JsonLogic over `metadata` and `context`: which new conversations take part."""
     salt: str = ""
     """A new text shuffles who gets the candidate, and begins the figures anew."""
     map: dict[str, dict[str, str | None]] = {}
-    """What was renamed from stable to candidate: `states` and `keys`, old name to new one."""
+    """The renamed names from stable to candidate: `states` and `keys`, old name to new one."""
     guards: tuple[ReleaseGuard, ...] = ()
     """Limits that stop the candidate."""
     previous: FileName | None = None
