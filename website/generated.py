@@ -94,9 +94,7 @@ def _loaded(parent: click.Group, name: str) -> click.Command:
 
 
 def _section(path: str, command: click.Command) -> str:
-    # click remembers the names of the option of help from the first context that asks for them.
-    settings = group.context_settings
-    context = click.Context(command, info_name=f"llm-fsm {path}", **settings)
+    context = click.Context(command, info_name=f"llm-fsm {path}", **group.context_settings)
     usage = " ".join(command.collect_usage_pieces(context))
     parts = [f"## {path}", f"`llm-fsm {path} {usage}`", *_paragraphs(command.help or "")]
     options = list(_option_rows(command, context))
@@ -136,6 +134,9 @@ def _option_rows(command: click.Command, context: click.Context) -> Iterator[tup
         record = option.get_help_record(context)
         if record is not None and isinstance(option, click.Option):
             names, meaning = record
+            if option is command.get_help_option(context):
+                # click remembers the option as the first context that asked for it named it.
+                names = ", ".join(context.help_option_names)
             yield f"`{names}`", _markdown(meaning)
 
 

@@ -205,6 +205,13 @@ def test_the_generated_parts_of_the_checkout_are_those_of_the_code(part: str) ->
     assert filled(text_in(page)) == text_in(page), "run `python -m website.generated`"
 
 
+def test_the_reference_says_the_same_whoever_asked_a_command_for_its_help_before() -> None:
+    for _, command in every_command():
+        command.get_help(click.Context(command))
+    page = ROOT / "docs" / "reference" / "command-line.md"
+    assert filled(text_in(page)) == text_in(page)
+
+
 def test_no_marker_of_a_generated_part_is_left(site: Path) -> None:
     assert [
         page.name
