@@ -17,7 +17,7 @@ from llm_fsm.stores.memory import MemoryStore
 
 SHOP: dict[str, Any] = {
     "name": "shop",
-    "languages": ["de", "tr"],
+    "languages": ["de", "tr", "fr", "es"],
     "initial_state": "size",
     "patterns": [*PATTERNS],
     "context_schema": {
@@ -107,6 +107,40 @@ TEXTS: dict[str, dict[str, str]] = {
         "/context_schema/properties/day/x-ask": "Hangi gün size uygun?",
         "/context_schema/properties/day/x-valid/0/description": "Gün yılbaşından sonra olmalı",
     },
+    "fr": {
+        "/states/size/reply": "Bonjour ! La voulez-vous petite ou grande ?",
+        "/states/size/transitions/0/description": "La taille est connue",
+        "/states/day/purpose": "Demander le jour",
+        "/states/day/transitions/0/description": "Les deux réponses sont connues",
+        "/states/confirm/purpose": "Tout est-il correct ?",
+        "/states/confirm/transitions/0/description": "Tout est correct",
+        "/states/done/reply": "Votre boîte ({{ size }}) arrive le {{ day }}. À bientôt !",
+        "/model/on_failure": "Excusez-nous, un problème est survenu chez nous.",
+        "/context_schema/properties/size/title": "taille",
+        "/context_schema/properties/size/x-labels/small": "petite",
+        "/context_schema/properties/size/x-labels/large": "grande",
+        "/context_schema/properties/agreed/title": "accord",
+        "/context_schema/properties/day/title": "jour de livraison",
+        "/context_schema/properties/day/x-ask": "Quel jour vous convient ?",
+        "/context_schema/properties/day/x-valid/0/description": "La livraison a lieu après le Nouvel An",
+    },
+    "es": {
+        "/states/size/reply": "¡Hola! ¿La quiere pequeña o grande?",
+        "/states/size/transitions/0/description": "Se conoce el tamaño",
+        "/states/day/purpose": "Preguntar el día",
+        "/states/day/transitions/0/description": "Se conocen las dos respuestas",
+        "/states/confirm/purpose": "¿Está todo correcto?",
+        "/states/confirm/transitions/0/description": "Todo está correcto",
+        "/states/done/reply": "Su caja ({{ size }}) llega el {{ day }}. ¡Hasta pronto!",
+        "/model/on_failure": "Lo sentimos, ha habido un problema por nuestra parte.",
+        "/context_schema/properties/size/title": "tamaño",
+        "/context_schema/properties/size/x-labels/small": "pequeña",
+        "/context_schema/properties/size/x-labels/large": "grande",
+        "/context_schema/properties/agreed/title": "conformidad",
+        "/context_schema/properties/day/title": "día de entrega",
+        "/context_schema/properties/day/x-ask": "¿Qué día le viene bien?",
+        "/context_schema/properties/day/x-valid/0/description": "La entrega es después de Año Nuevo",
+    },
 }
 ENGLISH = {"language": "de", "_quotes": {"language": "auf Deutsch"}}
 
@@ -167,7 +201,7 @@ ROUND: list[tuple[str, list[Any]]] = [
 """Messages and the replies of the model: all that the machine says by itself comes up."""
 
 
-@pytest.mark.parametrize("tag", ["de", "tr"])
+@pytest.mark.parametrize("tag", [*TEXTS])
 def test_the_machine_says_no_english_word_in_another_language(tag: str) -> None:
     said: list[str] = []
     replies = [one for _, found in ROUND for one in found]
@@ -183,7 +217,7 @@ def test_the_machine_says_no_english_word_in_another_language(tag: str) -> None:
     assert foreign == set(), [text for text in said if words_of([text]) & foreign]
 
 
-@pytest.mark.parametrize("tag", ["de", "tr"])
+@pytest.mark.parametrize("tag", [*TEXTS])
 def test_the_end_and_the_silence_are_said_in_the_language(tag: str) -> None:
     clock = [1_000_000.0]
     ends = reply("done", {"_quotes": {"_yes": language_of(tag).yes[0]}})
@@ -196,7 +230,7 @@ def test_the_end_and_the_silence_are_said_in_the_language(tag: str) -> None:
         for message in ("1", "x 2031-03-04", language_of(tag).yes[0]):
             said.append(chat.send(message).text)
     assert words_of(said) & english_words(tag) == set()
-    assert said[-1].endswith(("Tschüs!", "Hoşça kalın!"))
+    assert said[-1].endswith(("Tschüs!", "Hoşça kalın!", "À bientôt !", "¡Hasta pronto!"))
 
 
 def test_the_user_changes_the_language_and_the_event_is_on_record() -> None:
@@ -254,10 +288,10 @@ def test_an_unknown_language_falls_back_and_is_told_once(caplog: pytest.LogCaptu
     advise.cache_clear()
     with caplog.at_level(logging.WARNING, LOGGER), shop() as machine:
         for _ in range(3):
-            chat = machine.start(language="fr")
+            chat = machine.start(language="ja")
         assert chat.greeting == SHOP["states"]["size"]["reply"]
     told = [one.getMessage() for one in caplog.records if one.name == LOGGER]
-    assert told == ["shop: there are no texts in 'fr'; 'en' is used"]
+    assert told == ["shop: there are no texts in 'ja'; 'en' is used"]
 
 
 @pytest.mark.parametrize(

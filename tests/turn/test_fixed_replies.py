@@ -46,6 +46,7 @@ def test_a_state_without_words_has_a_plain_sentence(
 
 def test_sentences_end() -> None:
     assert [sentence(text) for text in ("a  b\nc", "a!", "")] == ["a b c.", "a!", ""]
+    assert sentence("À 9\u00a0h,  oui\u202f?\u00a0") == "À 9\u00a0h, oui\u202f?"
     ended = ("お願いします。", "どうぞ！", "何ですか？", "ما اسمك؟", "आपका नाम।", "Πώς σας λένε;")
     assert [sentence(text) for text in ended] == list(ended)
 

@@ -47,7 +47,8 @@ _STOPS = (
 
 def sentence(text: str) -> str:
     """Return a text with single blanks and, if it lacks an end, the full stop of its script."""
-    stripped = " ".join(text.split())
+    # No-break blanks stay, as before a question mark in French.
+    stripped = re.sub(r"[^\S\u00a0\u202f]+", " ", text).strip()
     return ended(stripped) if stripped else ""
 
 
@@ -100,7 +101,6 @@ def _request(purpose: str, names: list[str], language: str) -> list[str]:
     needed = own_sentence(language, "needed", listed)
     if needed:
         return [needed]
-    folded = purpose.casefold()
-    if all(name.casefold() in folded for name in names):
+    if all(name.casefold() in purpose.casefold() for name in names):
         return []
     return [f"{listed}?"]
