@@ -4,15 +4,20 @@ every transition.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from llm_fsm import AsyncMachine, Handler, Occasion, check, create_handler, load
 from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.documents.translations import texts_of
+from llm_fsm.languages import language_of
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.testing.coverage import Kind
-from llm_fsm.testing.scenarios.session import FileResult, PlayOptions, play_file
+from llm_fsm.testing.scenarios.loader import read_suite
+from llm_fsm.testing.scenarios.session import FileResult, PlayOptions, play_file, play_loaded
 from paths import TESTS
 
 pytestmark = pytest.mark.anyio
@@ -40,6 +45,9 @@ WORKING = {"cleanup", "code_review", "refund", "research"}
 WORDED_BY_THE_MODEL = {"greeting"}
 """Their first words need a call: the shortest definition shows on many pages that a model answers.
 """
+MULTILINGUAL = ("appointment", "returns")
+FURTHER = ("de", "tr", "fr", "es")
+"""The languages beside English in which each of them speaks."""
 PINS = {"R-204518": "4711"}
 OFFLINE = {
     "appointment": (
@@ -105,6 +113,32 @@ def test_conversations_go_as_their_file_says_and_touch_every_state_and_transitio
         place for kind in kinds for place in done.covered.coverage.missing(kind) if "#" not in place
     ]
     assert missing == []
+
+
+def words_of(texts: Iterable[str]) -> set[str]:
+    """The words of texts outside templates, with three letters or more."""
+    found: set[str] = set()
+    for text in texts:
+        plain = re.sub(r"{[{%].*?[%}]}", " ", text)
+        found.update(re.findall(r"[^\W\d_]{3,}", plain.casefold()))
+    return found
+
+
+@pytest.mark.parametrize("tag", FURTHER)
+@pytest.mark.parametrize("name", MULTILINGUAL)
+def test_a_conversation_in_another_language_has_no_english_word(name: str, tag: str) -> None:
+    definition = load(definition_paths()[name])
+    suite = read_suite(CONVERSATIONS / f"{name}.test.json")
+    plays = [one.name for one in suite.plays if one.case.context.get("language") == tag]
+    [result] = play_loaded(suite, names=plays).results
+    assert (result.passed, result.turns[-1].ended) == (True, True)
+    english = [*texts_of(definition.document).values(), *language_of("en").sentences.values()]
+    own = [*definition.texts[tag].values(), *language_of(tag).sentences.values()]
+    heard = [step.heard for step in result.said if step.heard is not None]
+    foreign = words_of(english) - words_of([*own, *heard])
+    said = [step.text for step in result.said]
+    said += [choice.label for turn in result.turns for choice in turn.choices]
+    assert [text for text in said if words_of([text]) & foreign] == []
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
