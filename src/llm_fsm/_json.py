@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from typing import Any, TypeGuard, TypeVar
 
 import msgspec
@@ -17,6 +17,10 @@ JsonMap = Mapping[str, Any]
 """A JSON object that is only read."""
 JsonDict = dict[str, Any]
 """A JSON object that its owner may change."""
+TextMap = Mapping[str, str]
+"""Texts by their names, which are only read."""
+KeyTest = Callable[[str], bool]
+"""Tells whether a key is of one kind, such as a secret key."""
 Schemas = Mapping[str, JsonMap]
 """The JSON Schema of each key."""
 

@@ -13,14 +13,14 @@ import logging
 import os
 import re
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import aiohttp
 
 from llm_fsm import Choice, ConversationConflict
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, TextMap
 from llm_fsm.channels.fit import Limits, Markup, MessagePart, fit
 from llm_fsm.engine.outbox.delivery import Delivery
 from llm_fsm.engine.outbox.sinks import Sink
@@ -204,7 +204,7 @@ class Door:
             await self._send(thread, MessagePart(part.text))
 
 
-def posts(base: str, headers: Mapping[str, str]) -> Post:
+def posts(base: str, headers: TextMap) -> Post:
     """Return a function that makes calls of an API as JSON.
 
     Args:

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -18,7 +18,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import PlainTextResponse, Response
 
 from llm_fsm import Choice
-from llm_fsm._json import JsonDict, JsonMap, json_text
+from llm_fsm._json import JsonDict, JsonMap, TextMap, json_text
 from llm_fsm.channels.door import Door, IncomingMessage, Message, Messenger, is_hmac, posts, secret
 from llm_fsm.channels.fit import BOLD, HEADING, LINK, Limits, MessagePart, rewritten
 from llm_fsm.server.service import Service
@@ -112,7 +112,7 @@ SLACK = Messenger(
 )
 
 
-def is_signed(key: str, headers: Mapping[str, str], body: bytes) -> bool:
+def is_signed(key: str, headers: TextMap, body: bytes) -> bool:
     """Check the signature of a request, and that it is not an old one.
 
     Args:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hmac
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from fastapi import APIRouter, Request
 from starlette.responses import PlainTextResponse, Response
 
 from llm_fsm import Choice
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, TextMap
 from llm_fsm.channels.door import Door, IncomingMessage, Message, Messenger, is_hmac, posts, secret
 from llm_fsm.channels.fit import BOLD, HEADING, LINK, Limits, MessagePart, fits_buttons
 from llm_fsm.server.service import Service
@@ -93,7 +93,7 @@ WHATSAPP = Messenger(
 )
 
 
-def is_signed(key: str, headers: Mapping[str, str], body: bytes) -> bool:
+def is_signed(key: str, headers: TextMap, body: bytes) -> bool:
     """Check the signature of a request.
 
     Args:

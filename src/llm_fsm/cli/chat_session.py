@@ -21,7 +21,7 @@ from llm_fsm.engine.recovery import under_way
 from llm_fsm.session.events import MessageDelta, PromptRead
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, parse, replay, without_undone
+from llm_fsm.session.turn_record import Records, parse, replay, without_undone
 from llm_fsm.turn.choices import Choice
 from llm_fsm.turn.compiled import CompiledMachine
 
@@ -134,7 +134,7 @@ class Talk:
         """Read what other processes may have done."""
         self._runner.run(self._conversation.refresh())
 
-    def records(self) -> Sequence[TurnRecord]:
+    def records(self) -> Records:
         """Every turn on record."""
         return [parse(text) for text in self._runner.run(self._stored())]
 

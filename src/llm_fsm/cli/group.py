@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
@@ -21,12 +21,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from llm_fsm import __version__
+from llm_fsm._json import TextMap
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import installation
 from llm_fsm.cli.options import VERBOSE, GlobalOptions, example
 from llm_fsm.cli.terminal import console
 
-COMMANDS: Mapping[str, str] = {
+COMMANDS: TextMap = {
     "chat": "Talk to a machine in the terminal or through a pipe.",
     "completion": "Print the completion script of a shell.",
     "conversations": "List, show, count, replay, copy, move, migrate, check, retry and delete stored conversations.",
@@ -57,7 +58,7 @@ make is kept.
 """
 
 
-_GROUPS: Mapping[str, str] = {"conversations": "conversations.listing", "test": "test.run"}
+_GROUPS: TextMap = {"conversations": "conversations.listing", "test": "test.run"}
 
 
 @contextmanager

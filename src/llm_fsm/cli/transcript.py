@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from msgspec.structs import asdict
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, KeyTest
 from llm_fsm._text import visible
 from llm_fsm.cli.terminal import escape
 from llm_fsm.session import events as ev
 from llm_fsm.session.redaction import blotted, shown_values
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, events_of, of_kind, without_undone
+from llm_fsm.session.turn_record import Records, TurnRecord, events_of, of_kind, without_undone
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.secrets import secrets_in
 
 
-def turns(records: Sequence[TurnRecord], is_secret: Callable[[str], bool]) -> list[JsonDict]:
+def turns(records: Records, is_secret: KeyTest) -> list[JsonDict]:
     """Turn by turn, without those that were taken back: message, reply, moves, keys set, usage.
 
     Values that secret keys ever had are redacted out of what was said.
@@ -83,7 +82,7 @@ def moment(seconds: float) -> str:
         return f"{seconds!r} s"
 
 
-def document(program: CompiledMachine, session: Session, records: Sequence[TurnRecord]) -> JsonDict:
+def document(program: CompiledMachine, session: Session, records: Records) -> JsonDict:
     """The whole conversation as JSON data."""
     return {
         "conversation": session.conversation_id,
@@ -95,7 +94,7 @@ def document(program: CompiledMachine, session: Session, records: Sequence[TurnR
     }
 
 
-def markdown(program: CompiledMachine, session: Session, records: Sequence[TurnRecord]) -> str:
+def markdown(program: CompiledMachine, session: Session, records: Records) -> str:
     """The whole conversation for a reader."""
     lines = [
         f"# {visible(program.definition.name)}",

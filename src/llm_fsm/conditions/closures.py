@@ -13,14 +13,14 @@ from typing import Any, Final
 
 from llm_fsm._json import JsonDict
 from llm_fsm.conditions.coercion import Meter, OperatorFault, look_up, number_of, text_of, truthy
-from llm_fsm.conditions.nodes import NULL, Node, RulePlace, call_of, guarded, joined
+from llm_fsm.conditions.nodes import NULL, Node, Nodes, RulePlace, call_of, guarded, joined
 from llm_fsm.conditions.operators import ABSENT, SLOT, found, length, pattern_of
 
 _Each = Iterator[tuple[Any, Any]]
 """Elements, with the value of a loop's body for each."""
 
 
-def _matches(nodes: tuple[Node, ...], operator: str, place: RulePlace) -> Node:
+def _matches(nodes: Nodes, operator: str, place: RulePlace) -> Node:
     source = nodes[1].literal
     if source is ABSENT:
         return call_of(nodes, operator, place)
@@ -32,7 +32,7 @@ def _matches(nodes: tuple[Node, ...], operator: str, place: RulePlace) -> Node:
     return joined(guarded(run, operator, place), operator, nodes)
 
 
-def _junction(nodes: tuple[Node, ...], operator: str, _place: RulePlace) -> Node:
+def _junction(nodes: Nodes, operator: str, _place: RulePlace) -> Node:
     """Return the first falsy value (`and`) or the first truthy one (`or`); otherwise the last."""
     runs = [node.run for node in nodes]
     stop = operator == "or"
@@ -48,7 +48,7 @@ def _junction(nodes: tuple[Node, ...], operator: str, _place: RulePlace) -> Node
     return joined(run, operator, nodes)
 
 
-def _if(nodes: tuple[Node, ...], operator: str, _place: RulePlace) -> Node:
+def _if(nodes: Nodes, operator: str, _place: RulePlace) -> Node:
     runs = [node.run for node in nodes]
     branches = list(zip(runs[0:-1:2], runs[1::2], strict=True))
     otherwise = runs[-1] if len(runs) % 2 else NULL.run
@@ -81,7 +81,7 @@ def _reads(names: list[str] | None, place: RulePlace) -> JsonDict:
     return {"reads": names or (), "reads_unknown": names is None or "" in names}
 
 
-def _variable(nodes: tuple[Node, ...], operator: str, place: RulePlace) -> Node:
+def _variable(nodes: Nodes, operator: str, place: RulePlace) -> Node:
     names = _names(nodes[0]) if nodes else [""]
     name = None if names is None else ",".join(names)
     default = nodes[1].run if len(nodes) > 1 else NULL.run
@@ -108,7 +108,7 @@ def _missing_of(data: Any, keys: Any, meter: Meter) -> list[Any]:
     return missing
 
 
-def _missing(nodes: tuple[Node, ...], operator: str, place: RulePlace) -> Node:
+def _missing(nodes: Nodes, operator: str, place: RulePlace) -> Node:
     runs = [node.run for node in nodes]
 
     def run(data: Any, meter: Meter) -> Any:
@@ -123,7 +123,7 @@ def _missing(nodes: tuple[Node, ...], operator: str, place: RulePlace) -> Node:
     return joined(guarded(run, operator, place), operator, nodes, **_reads(names, place))
 
 
-def _missing_some(nodes: tuple[Node, ...], operator: str, place: RulePlace) -> Node:
+def _missing_some(nodes: Nodes, operator: str, place: RulePlace) -> Node:
     wanted, options = nodes[0].run, nodes[1].run
 
     def run(data: Any, meter: Meter) -> Any:
@@ -136,7 +136,7 @@ def _missing_some(nodes: tuple[Node, ...], operator: str, place: RulePlace) -> N
     return joined(guarded(run, operator, place), operator, nodes, **_reads(_names(nodes[1]), place))
 
 
-def _context(nodes: tuple[Node, ...], operator: str, place: RulePlace) -> Node:
+def _context(nodes: Nodes, operator: str, place: RulePlace) -> Node:
     """Compile `has_context` or `context_length`: of a name, or of an object and a name in it."""
     if len(nodes) > 1 and nodes[0].literal is not ABSENT:
         raise OperatorFault(f'"{operator}" takes a name, or {{"var": ""}} and a name')
@@ -155,7 +155,7 @@ def _context(nodes: tuple[Node, ...], operator: str, place: RulePlace) -> Node:
     return joined(guarded(run, operator, place), operator, (named,), **_reads(_names(named), place))
 
 
-def _loop(nodes: tuple[Node, ...], operator: str, place: RulePlace) -> Node:
+def _loop(nodes: Nodes, operator: str, place: RulePlace) -> Node:
     source, body, cost = nodes[0].run, nodes[1].run, max(1, nodes[1].size)
     ending = _ENDINGS[operator]
 
@@ -202,7 +202,7 @@ def _none(each: _Each, meter: Meter) -> bool:
     return not _some(each, meter)
 
 
-def _reduce(nodes: tuple[Node, ...], operator: str, place: RulePlace) -> Node:
+def _reduce(nodes: Nodes, operator: str, place: RulePlace) -> Node:
     source, body, cost = nodes[0].run, nodes[1].run, max(1, nodes[1].size)
     initial = nodes[2].run if len(nodes) > 2 else NULL.run
 
@@ -217,7 +217,7 @@ def _reduce(nodes: tuple[Node, ...], operator: str, place: RulePlace) -> Node:
     return joined(guarded(run, operator, place), operator, nodes)
 
 
-Build = Callable[[tuple[Node, ...], str, RulePlace], Node]
+Build = Callable[[Nodes, str, RulePlace], Node]
 
 _ENDINGS: Final[Mapping[str, Callable[[_Each, Meter], Any]]] = MappingProxyType(
     {"map": _map, "filter": _filter, "all": _all, "some": _some, "none": _none}

@@ -11,11 +11,11 @@ steps.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, KeyTest, TextMap
 from llm_fsm._text import nearest_ones
 from llm_fsm.conditions.closures import LOOPS, SPECIAL
 from llm_fsm.conditions.coercion import (
@@ -53,7 +53,7 @@ __all__ = [
     "truthy",
 ]
 
-_OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+_OTHER_NAMES: Final[TextMap] = MappingProxyType(
     {
         "not": "!", "=": "==", "eq": "==", "equals": "==", "ne": "!=", "<>": "!=",
         "gt": ">", "gte": ">=", "lt": "<", "lte": "<=", "&&": "and", "||": "or",
@@ -185,7 +185,7 @@ def test(rule: CompiledRule, data: Any) -> RuleVerdict:
         return RuleVerdict(False, fault.reason)
 
 
-def could_hold(rule: CompiledRule, data: Any, is_free: Callable[[str], bool]) -> bool | None:
+def could_hold(rule: CompiledRule, data: Any, is_free: KeyTest) -> bool | None:
     """Decide a rule for all values of its free names.
 
     `and`, `or`, `!`, `!!`, `if` and `?:` use Kleene's three-valued logic, and one name in two
@@ -201,7 +201,7 @@ def could_hold(rule: CompiledRule, data: Any, is_free: Callable[[str], bool]) ->
     return None if outcomes & _HOLDS else False
 
 
-def _outcomes(node: Node, data: Any, meter: Meter, is_free: Callable[[str], bool]) -> int:
+def _outcomes(node: Node, data: Any, meter: Meter, is_free: KeyTest) -> int:
     """Return the set of outcomes that a part of a rule can have, as bits."""
     parts = node.arguments
     match node.operator:

@@ -43,12 +43,16 @@ class Node(NamedTuple):
 
     run: Run
     operator: str = ""
-    arguments: tuple[Node, ...] = ()
+    arguments: Nodes = ()
     literal: Any = ABSENT
     name: str | None = None
     size: int = 0
     reads: frozenset[str] = frozenset()
     reads_unknown: bool = False
+
+
+Nodes = tuple[Node, ...]
+"""The compiled arguments of an operation."""
 
 
 class RulePlace(NamedTuple):
@@ -88,7 +92,7 @@ NULL: Final = constant(None)
 def joined(
     run: Run,
     operator: str,
-    nodes: tuple[Node, ...],
+    nodes: Nodes,
     *,
     name: str | None = None,
     reads: Iterable[str] = (),
@@ -117,7 +121,7 @@ def guarded(compute: Run, operator: str, place: RulePlace) -> Run:
     return run
 
 
-def list_of(nodes: tuple[Node, ...], place: RulePlace) -> Node:
+def list_of(nodes: Nodes, place: RulePlace) -> Node:
     """Make the node of a list, which may contain operations."""
     if all(node.literal is not ABSENT for node in nodes):
         return constant([node.literal for node in nodes])
@@ -130,7 +134,7 @@ def list_of(nodes: tuple[Node, ...], place: RulePlace) -> Node:
     return joined(guarded(run, "[]", place), "", nodes)
 
 
-def call_of(nodes: tuple[Node, ...], operator: str, place: RulePlace) -> Node:
+def call_of(nodes: Nodes, operator: str, place: RulePlace) -> Node:
     """Make the node of an operator of the table."""
     operation = OPERATIONS[operator]
     runs = [node.run for node in nodes[: operation.most]]

@@ -7,17 +7,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from llm_fsm._json import json_text
+from llm_fsm._json import TextMap, json_text
 from llm_fsm.conditions import infix
 
 _MAX_DEPTH = 40
-_VERBS: Mapping[str, str] = {
+_VERBS: TextMap = {
     "==": "is", "===": "is", "!=": "is not", "!==": "is not",
     "<": "is less than", "<=": "is at most", ">": "is more than", ">=": "is at least",
     "in": "is in",
 }  # fmt: skip
 _UNKNOWN = {"==": "is not known", "===": "is not known", "!=": "is known", "!==": "is known"}
-_NEGATED: Mapping[str, str] = {"==": "!=", "===": "!==", "!=": "==", "!==": "==="}
+_NEGATED: TextMap = {"==": "!=", "===": "!==", "!=": "==", "!==": "==="}
 
 
 def in_words(rule: Any) -> str:

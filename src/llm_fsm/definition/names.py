@@ -6,7 +6,7 @@ import re
 from collections.abc import Container, Mapping
 from typing import Literal, get_args
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, TextMap
 
 STATE_ID_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
 KEY_PATTERN = r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$"
@@ -44,7 +44,7 @@ MEMORY_TOOLS = ("set_memory", "append_memory", "get_memory", "clear_memory", "vi
 REPLY_TOOL = "reply"
 """The function by which some models are asked for the form of a reply, as `llm` offers it."""
 
-ALIASES: Mapping[str, Mapping[str, str]] = {
+ALIASES: Mapping[str, TextMap] = {
     "State": {"objective": "purpose", "state_instructions": "instructions"}
 }
 """Model to second names of its keys, which `legacy` replaces before the form is checked."""

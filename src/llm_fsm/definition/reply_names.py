@@ -6,9 +6,10 @@ Our own scanner reads them, without the template engine. It ignores text that it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
+from llm_fsm._json import TextMap
 from llm_fsm.definition.names import root_of
 from llm_fsm.definition.naming import STATE_NAMES
 
@@ -85,7 +86,7 @@ def compared_states(template: str) -> list[tuple[int, int]]:
     return places
 
 
-def renamed_reply(template: str, states: Mapping[str, str], keys: Mapping[str, str]) -> str:
+def renamed_reply(template: str, states: TextMap, keys: TextMap) -> str:
     """Return a fixed reply in which states and keys have other names."""
     edits = []
     for start, end in compared_states(template):
@@ -100,7 +101,7 @@ def renamed_reply(template: str, states: Mapping[str, str], keys: Mapping[str, s
     return template
 
 
-def renamed_key(name: str, keys: Mapping[str, str]) -> str:
+def renamed_key(name: str, keys: TextMap) -> str:
     """Return a key, or a path into its value, in which the key has another name."""
     if name in keys:
         return keys[name]

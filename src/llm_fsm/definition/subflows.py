@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, TextMap
 from llm_fsm.definition.models import Definition
 
 MAX_DEPTH = 8
@@ -23,7 +23,7 @@ class Flow:
     """
 
     definition: Definition
-    calls: Mapping[str, str] = field(default_factory=dict)
+    calls: TextMap = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

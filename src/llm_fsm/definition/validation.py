@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, joined, json_text, places_of, step
+from llm_fsm._json import JsonDict, JsonMap, TextMap, joined, json_text, places_of, step
 from llm_fsm._text import listed, nearest
 from llm_fsm._zones import NO_ZONES, zone_fault
 from llm_fsm.conditions.coercion import is_number
@@ -26,7 +26,7 @@ _SHOWN_DIGITS = 15
 _HINTED = 200
 """The most unknown keys of a file that are compared with the known ones."""
 
-_NOUNS: Mapping[str, str] = {
+_NOUNS: TextMap = {
     "Condition": "a condition",
     "Transition": "a transition",
     "HistorySettings": '"history"',
@@ -42,7 +42,7 @@ _NOUNS: Mapping[str, str] = {
     "Definition": "a definition",
 }
 
-_MEANT: Mapping[str, str] = {
+_MEANT: TextMap = {
     "to": "target_state",
     "target": "target_state",
     "next": "target_state",
@@ -70,7 +70,7 @@ _MEANT: Mapping[str, str] = {
 }
 """Names of other systems for keys that spelling does not suggest."""
 
-_EXPECTED: Mapping[str, str] = {
+_EXPECTED: TextMap = {
     "string": "text",
     "text": "text or a list of lines of text",
     "integer": "a whole number",
@@ -144,7 +144,7 @@ def examine(document: JsonMap) -> Form:
     return Form(known, not faults, findings, meant, renamed, frozenset(walk.unread))
 
 
-def _renamed(value: Any, pointer: str, renames: Mapping[str, str], above: Set[str]) -> Any:
+def _renamed(value: Any, pointer: str, renames: TextMap, above: Set[str]) -> Any:
     """Return a document with other keys at these pointers; `above` are the pointers of their
     containers.
     """

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
-from llm_fsm._json import list_at
+from llm_fsm._json import TextMap, list_at
 from llm_fsm.conditions.words import in_words, known, listed
 from llm_fsm.definition.graph import reachable
 from llm_fsm.definition.models import Condition, Definition, State, Transition
@@ -96,7 +96,7 @@ class _Procedure:
     def _known_tools(self, state: State) -> list[str]:
         return [tool for tool in state.tools if tool in self.definition.tools]
 
-    def _comes_from_a_yes(self, name: str, acts: Mapping[str, str]) -> bool:
+    def _comes_from_a_yes(self, name: str, acts: TextMap) -> bool:
         """Return true for the target of a yes behind which no other act follows."""
         moves = (move for _, move in self._into(name))
         if not any(move.agrees for move in moves):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from llm_fsm._json import escape, is_list_of, list_at, member, steps, unescape, value_at
+from llm_fsm._json import TextMap, escape, is_list_of, list_at, member, steps, unescape, value_at
 from llm_fsm.definition.marks import places_in
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.naming import NamePlace, Naming
@@ -126,7 +126,7 @@ def composed(renamings: Sequence[Renaming]) -> list[Renaming]:
     return [Renaming(kind, old, new) for (kind, old), new in last.items() if old != new]
 
 
-_Maps = Mapping[Naming, Mapping[str, str]]
+_Maps = Mapping[Naming, TextMap]
 
 
 def _new_lines(document: Any, place: NamePlace, maps: _Maps) -> Iterator[tuple[str, str, str]]:

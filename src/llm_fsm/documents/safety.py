@@ -6,10 +6,9 @@ judged, so the start of all others costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from llm_fsm._json import JsonDict
+from llm_fsm._json import JsonDict, TextMap
 from llm_fsm.definition.subflows import Flow, Flows, document_of
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Called, Document, Placed
@@ -47,7 +46,7 @@ def unsafe(flows: Flows, file: str | None = None) -> list[Finding]:
     return [replace(one, file=file) for one in found if one.level == "error"]
 
 
-def _document(flow: Flow, places: Mapping[str, str]) -> JsonDict:
+def _document(flow: Flow, places: TextMap) -> JsonDict:
     """Return a definition whose calls name the places of the called ones."""
     document = dict(flow.definition.document)
     states = {name: dict(state) for name, state in document["states"].items()}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from io import BytesIO, StringIO
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, object_at, step
+from llm_fsm._json import JsonDict, JsonMap, TextMap, object_at, step
 from llm_fsm.definition.codes import finding
 from llm_fsm.documents.files import read_called, stem_of
 from llm_fsm.errors import DefinitionError, Finding
@@ -131,7 +131,7 @@ def read_catalog(file: str, tag: str) -> Any:
     raise DefinitionError([replace(bad, file=place, line=line, column=1)])
 
 
-def catalog_of(texts: Mapping[str, str], name: str, tag: str | None = None) -> Any:
+def catalog_of(texts: TextMap, name: str, tag: str | None = None) -> Any:
     """Return a catalogue of texts without translations.
 
     Args:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, TextMap
 from llm_fsm.editor.folder import Folder
 from llm_fsm.editor.history import repository_of
 from llm_fsm.server.problems import Problem
@@ -32,7 +32,7 @@ class Studio:
     file: str | None = None
     models: Sequence[str] = ()
     store: Callable[[], Store] | None = None
-    new_files: Callable[[str, str | None], Mapping[str, str]] | None = None
+    new_files: Callable[[str, str | None], TextMap] | None = None
     equipment: JsonMap = field(default_factory=dict)
     can_draw: bool = field(default_factory=lambda: shutil.which("dot") is not None)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llm_fsm import AsyncConversation, AsyncMachine, Turn
 from llm_fsm import events as ev
-from llm_fsm._json import JsonMap, json_text, plain
+from llm_fsm._json import JsonMap, TextMap, json_text, plain
 from llm_fsm.documents.loader import load_text
 from llm_fsm.editor import models
 from llm_fsm.editor.studio import Studio
@@ -22,14 +21,21 @@ from llm_fsm.records.explain import explain_turn
 from llm_fsm.server.problems import Problem
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.redaction import shown_event, shown_values
-from llm_fsm.session.turn_record import TurnRecord, first_of, of_kind, parse, without_undone
+from llm_fsm.session.turn_record import (
+    Records,
+    TurnRecord,
+    first_of,
+    of_kind,
+    parse,
+    without_undone,
+)
 from llm_fsm.stores.base import Store
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.turn.compiled import CompiledMachine
 
 MOST = 50
 """Conversations that the playground keeps open. The oldest one is forgotten."""
-_BY: Mapping[str, str] = {"due": "time", "end": "update", "heard": "update", "migrate": "update"}
+_BY: TextMap = {"due": "time", "end": "update", "heard": "update", "migrate": "update"}
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -287,7 +293,7 @@ def _calls(talk: OpenTalk, number: int, record: TurnRecord) -> list[models.Model
 
 
 def _changed(
-    program: CompiledMachine, before: JsonMap, turn: Turn, records: Sequence[TurnRecord]
+    program: CompiledMachine, before: JsonMap, turn: Turn, records: Records
 ) -> list[models.ChangedKey]:
     after = turn.context
     was, now = shown_values(before, program.is_secret), shown_values(after, program.is_secret)

@@ -39,7 +39,7 @@ from llm_fsm.session.events import Started
 from llm_fsm.session.messages import Usage
 from llm_fsm.session.redaction import blotted, shown_values
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, events_of, first_of, parse, replay, transcript
+from llm_fsm.session.turn_record import Records, events_of, first_of, parse, replay, transcript
 from llm_fsm.stores.base import ListQuery, Store
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.secrets import secrets_in
@@ -371,7 +371,7 @@ async def result_of(machine: AsyncMachine, line: BatchLine) -> JsonDict | None:
     return {**head, **found, "usage": asdict(usage)}
 
 
-def _check_same(line: BatchLine, records: Sequence[TurnRecord]) -> None:
+def _check_same(line: BatchLine, records: Records) -> None:
     """Check that a conversation was begun with this line. Raises ConversationConflict."""
     what = ""
     started = first_of(records[0].events, Started)
@@ -391,9 +391,7 @@ def _check_same(line: BatchLine, records: Sequence[TurnRecord]) -> None:
         )
 
 
-def _is_over(
-    program: CompiledMachine, line: BatchLine, session: Session, records: Sequence[TurnRecord]
-) -> bool:
+def _is_over(program: CompiledMachine, line: BatchLine, session: Session, records: Records) -> bool:
     """Return true if nothing is left to do for a line."""
     if session.ended or session.pause is not None:
         return True

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 
+from llm_fsm._json import TextMap
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.discovery import travelling
 from llm_fsm.documents.loader import load
 from llm_fsm.turn.prompt.render import Prompts, compile_prompts
 
 
-def prompt_sources() -> Mapping[str, str]:
+def prompt_sources() -> TextMap:
     """Map each prompt file's name, without its ending, to its text."""
     return {
         path.stem: path.read_text(encoding="utf-8")

@@ -59,7 +59,7 @@ from llm_fsm.session.deadlines import is_due
 from llm_fsm.session.messages import Usage
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, parse
+from llm_fsm.session.turn_record import Records, TurnRecord, parse
 from llm_fsm.stores.base import Loaded, checked_id
 from llm_fsm.turn.choices import Choice, choices_of
 from llm_fsm.turn.compiled import CompiledMachine
@@ -432,7 +432,7 @@ class Engine:
         loaded, _ = await self.read_for(checked_id(conversation_id, "conversation id"))
         return loaded.session
 
-    async def records(self, conversation_id: str) -> Sequence[TurnRecord]:
+    async def records(self, conversation_id: str) -> Records:
         """Return all turn records of a conversation, in order."""
         return [parse(text) for text in await self.store.records(conversation_id)]
 

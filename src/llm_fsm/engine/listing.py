@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import TypedDict
 
-from llm_fsm._json import JsonDict, without_none
+from llm_fsm._json import JsonDict, TextMap, without_none
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.stores.base import Listed, ListQuery, Order, checked_metadata, storable
 
@@ -26,7 +25,7 @@ class Filter(TypedDict, total=False):
     definition: str | None
     state: str | None
     ended: bool | None
-    metadata: Mapping[str, str] | None
+    metadata: TextMap | None
     updated_since: float | None
     updated_before: float | None
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self, Unpack
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, TextMap
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.files import name_of
 from llm_fsm.documents.loader import load, load_dict
@@ -81,7 +81,7 @@ class _Start(NamedTuple):
     background: JsonMap | None
     state: str | None = None
     shared: JsonMap | None = None
-    memory: Mapping[str, str] | None = None
+    memory: TextMap | None = None
 
 
 class Closing(NamedTuple):
@@ -251,7 +251,7 @@ class AsyncMachine:
         on_event: Observer | None = None,
         history: Iterable[Any] | None = None,
         timezone: str = "",
-        metadata: Mapping[str, str] | None = None,
+        metadata: TextMap | None = None,
         anew: bool = False,
         agreed: bool = False,
         language: str = "",
@@ -285,7 +285,7 @@ class AsyncMachine:
         on_event: Observer | None = None,
         history: Iterable[Any] | None = None,
         timezone: str = "",
-        metadata: Mapping[str, str] | None = None,
+        metadata: TextMap | None = None,
         anew: bool = False,
         language: str = "",
     ) -> AsyncConversation:
@@ -341,7 +341,7 @@ class AsyncMachine:
         *,
         state: str | None = None,
         shared: JsonMap | None = None,
-        memory: Mapping[str, str] | None = None,
+        memory: TextMap | None = None,
     ) -> Turn:
         """As `Machine.run`, awaited."""
         start = _Start(input, context, background, state, shared, memory)
@@ -356,7 +356,7 @@ class AsyncMachine:
         *,
         state: str | None = None,
         shared: JsonMap | None = None,
-        memory: Mapping[str, str] | None = None,
+        memory: TextMap | None = None,
     ) -> Turn:
         """As `Machine.step`, awaited."""
         start = _Start(input, context, background, state, shared, memory)

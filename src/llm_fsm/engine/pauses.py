@@ -5,13 +5,13 @@ The store lists them by an index. Only those of the page are read, and none of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, get_args
 
 from msgspec import Struct
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, TextMap
 from llm_fsm.engine.listing import Filter, query_of
 from llm_fsm.session.session import parse_stored_session
 from llm_fsm.stores.base import ANY_PAUSE, Listed, ListQuery, Store
@@ -51,7 +51,7 @@ class OpenPause(Struct, frozen=True, kw_only=True):
     messages: Literal["refuse", "record"] = "refuse"
     by: str = ""
     updated: float = 0.0
-    metadata: Mapping[str, str] = {}
+    metadata: TextMap = {}
 
 
 KINDS: tuple[str, ...] = get_args(PauseKind)

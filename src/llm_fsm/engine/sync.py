@@ -7,12 +7,12 @@ side by side, and connections are reused. See `llm_fsm.engine.portal`.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, TextMap
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.loader import load, load_dict
 from llm_fsm.engine.conversation import AsyncConversation, Turn, TurnStream
@@ -584,7 +584,7 @@ class Machine:
         on_event: Observer | None = None,
         history: Iterable[Any] | None = None,
         timezone: str = "",
-        metadata: Mapping[str, str] | None = None,
+        metadata: TextMap | None = None,
         anew: bool = False,
         agreed: bool = False,
         language: str = "",
@@ -657,7 +657,7 @@ class Machine:
         on_event: Observer | None = None,
         history: Iterable[Any] | None = None,
         timezone: str = "",
-        metadata: Mapping[str, str] | None = None,
+        metadata: TextMap | None = None,
         anew: bool = False,
         language: str = "",
     ) -> Conversation:
@@ -736,7 +736,7 @@ class Machine:
         *,
         state: str | None = None,
         shared: JsonMap | None = None,
-        memory: Mapping[str, str] | None = None,
+        memory: TextMap | None = None,
     ) -> Turn:
         """Run a machine without a user as far as possible.
 
@@ -774,7 +774,7 @@ class Machine:
         *,
         state: str | None = None,
         shared: JsonMap | None = None,
-        memory: Mapping[str, str] | None = None,
+        memory: TextMap | None = None,
     ) -> Turn:
         """Run one task, and stop before the next state.
 

@@ -45,6 +45,8 @@ _CANCEL_AGAIN = 0.1
 _LISTEN_AGAIN = 1.0
 """Seconds, give or take a fifth, until a listener that failed begins again."""
 
+CurrentMachines = Callable[[], Iterable[AsyncMachine]]
+"""Gives the machines of a process as they are now."""
 Report = Callable[[str, BaseException], None]
 """Receives a sentence and an error."""
 
@@ -61,7 +63,7 @@ class Upkeep:
 
     def __init__(
         self,
-        machines: Callable[[], Iterable[AsyncMachine]],
+        machines: CurrentMachines,
         *,
         every: float = 1.0,
         concurrency: int = 16,

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from llm_fsm._json import TextMap
 from llm_fsm.definition.codes import CODES
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.rule import Faults, LintRule
 
-PAGES: Mapping[str, str] = MappingProxyType(
+PAGES: TextMap = MappingProxyType(
     {
         "unreadable-file": """A file that is named cannot be opened or read.
 

@@ -48,6 +48,8 @@ class Called(NamedTuple):
     why: str = ""
 
 
+Pairs = Iterator[tuple[str, str]]
+"""Pairs of texts, such as a pointer and the text that is there."""
 FlowReader = Callable[[str, str | None], Called]
 """Maps (relative path, file that names it) to the called file; None for the file that is
 checked.

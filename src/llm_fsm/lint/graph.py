@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
-from llm_fsm._json import JsonMap, grouped
+from llm_fsm._json import JsonMap, TextMap, grouped
 from llm_fsm.conditions.coercion import is_whole
 from llm_fsm.definition.graph import path_in, reachable, search_tree
 from llm_fsm.lint.document import Computed, Document, Placed, once, once_each
@@ -43,6 +43,9 @@ class Arc(NamedTuple):
     def conditions(self) -> Sequence[Placed]:
         """The condition objects."""
         return self.placed.items("conditions")
+
+
+Arcs = tuple[Arc, ...]
 
 
 class GlobalTransitions(Generic[T]):
@@ -82,7 +85,7 @@ def kind_of(document: Document, state: str) -> str:
 
 
 @once
-def _kinds(document: Document) -> Mapping[str, str]:
+def _kinds(document: Document) -> TextMap:
     return {name: _kind(placed.value) for name, placed in document.states.items()}
 
 
@@ -128,7 +131,7 @@ def own_arcs(document: Document) -> Iterator[Arc]:
 
 
 @once
-def own_arcs_from(document: Document) -> Mapping[str, tuple[Arc, ...]]:
+def own_arcs_from(document: Document) -> Mapping[str, Arcs]:
     """State id to its own arcs in order of priority."""
     arcs = grouped(((arc.source, arc) for arc in own_arcs(document)), document.states)
     by_priority = attrgetter("priority")
@@ -157,14 +160,14 @@ def _arcs(source: str, placed: Placed, is_global: bool) -> Iterator[Arc]:
 
 
 @once
-def arcs_from(document: Document) -> Mapping[str, tuple[Arc, ...]]:
+def arcs_from(document: Document) -> Mapping[str, Arcs]:
     """State id to its arcs, global ones among them, in order of priority, as the engine tries them.
 
     The arcs of a state are made when they are first read: a state can offer thousands of global
     ones.
     """
 
-    def offered(state: str) -> tuple[Arc, ...]:
+    def offered(state: str) -> Arcs:
         own = own_arcs_from(document)[state]
         if not global_arcs(document) or not offers_globals(document, state):
             return own

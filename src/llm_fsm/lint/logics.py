@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from llm_fsm._json import object_at, step
 from llm_fsm.conditions.compiler import CompiledRule, ConditionError, compile_rule
-from llm_fsm.lint.document import Document, Placed, once, once_each
+from llm_fsm.lint.document import Document, Pairs, Placed, once, once_each
 
 
 class Assigned(NamedTuple):
@@ -55,7 +55,7 @@ def assignments_of(document: Document) -> Iterator[Assigned]:
 
 
 @once_each
-def clearings_of(document: Document) -> Iterator[tuple[str, str]]:
+def clearings_of(document: Document) -> Pairs:
     """(pointer, key) of every key that is cleared."""
     for _, owner in owners_of(document):
         yield from owner.texts("clear")

@@ -8,12 +8,13 @@ from importlib import import_module
 from pkgutil import walk_packages
 from types import MappingProxyType, ModuleType
 
+from llm_fsm._json import TextMap
 from llm_fsm._text import nearest
 from llm_fsm.lint import catalogue
 from llm_fsm.lint import rules as rule_modules
 from llm_fsm.lint.rule import LintRule
 
-FAMILIES: Mapping[str, str] = MappingProxyType(
+FAMILIES: TextMap = MappingProxyType(
     {
         "E": "Reading",
         "S": "Form",

@@ -14,6 +14,7 @@ from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Final
 
+from llm_fsm._json import TextMap
 from llm_fsm.llm.structured_output import Mode
 from llm_fsm.session.messages import TakenForm
 
@@ -147,7 +148,7 @@ BEHIND_LITELLM: Final[Mapping[str, Provider]] = MappingProxyType(
 )
 """The best-known providers that litellm asks. It knows more."""
 
-ALIASES: Final[Mapping[str, str]] = MappingProxyType(
+ALIASES: Final[TextMap] = MappingProxyType(
     {
         "together": "together_ai",
         "fireworks": "fireworks_ai",
@@ -202,17 +203,17 @@ def keys_of(provider: str) -> tuple[str, ...]:
     return () if found is None else found.keys
 
 
-def has_key(provider: str, environ: Mapping[str, str]) -> bool:
+def has_key(provider: str, environ: TextMap) -> bool:
     """Return true if a key for `provider` is set, or if its variable is unknown."""
     return not keys_of(provider) or any(environ.get(variable) for variable in keys_of(provider))
 
 
-def key_of(provider: Provider, environ: Mapping[str, str]) -> str | None:
+def key_of(provider: Provider, environ: TextMap) -> str | None:
     """Return the first key that the environment holds for a provider."""
     return next((environ[name] for name in provider.keys if environ.get(name)), None)
 
 
-def gateway_of(provider: Provider, environ: Mapping[str, str]) -> str:
+def gateway_of(provider: Provider, environ: TextMap) -> str:
     """Return the address that the environment gives for a provider; "" for its own."""
     found = (environ.get(name, "").strip() for name in provider.gateways)
     return next(filter(None, found), "")

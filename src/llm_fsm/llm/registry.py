@@ -18,13 +18,14 @@ import.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
 from operator import attrgetter
 from typing import Any
 
+from llm_fsm._json import TextMap
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.fallbacks import Fallbacks
@@ -59,7 +60,7 @@ def resolve(
     *,
     base_url: str | None = None,
     api_key: str | None = None,
-    environ: Mapping[str, str],
+    environ: TextMap,
 ) -> LLM:
     """Return the adapter for a model.
 
@@ -102,7 +103,7 @@ def resolve(
 
 
 def models_of(
-    model: str | None, human: str | None, base_url: str | None, environ: Mapping[str, str]
+    model: str | None, human: str | None, base_url: str | None, environ: TextMap
 ) -> tuple[LLM, LLM]:
     """Return the model of a machine, and that of its simulated users; None: the same one.
 
@@ -118,7 +119,7 @@ def resolve_all(
     *,
     base_url: str | None = None,
     api_key: str | None = None,
-    environ: Mapping[str, str],
+    environ: TextMap,
 ) -> LLM:
     """Return one adapter for several models. Each is asked if those before it fail for good.
 
@@ -143,7 +144,7 @@ def resolve_all(
     return found[0] if len(found) == 1 else Fallbacks(found)
 
 
-def _hosted(name: str, api_key: str | None, environ: Mapping[str, str]) -> LLM:
+def _hosted(name: str, api_key: str | None, environ: TextMap) -> LLM:
     """Return the adapter of a provider: direct if it has OpenAI's API, else through litellm."""
     provider = direct(provider_of(name))
     if provider is None:
@@ -156,7 +157,7 @@ def _hosted(name: str, api_key: str | None, environ: Mapping[str, str]) -> LLM:
     return _load(COMPAT)(name, base_url=address, api_key=key, provider=provider_of(name))
 
 
-def _by_litellm(name: str, api_key: str | None, environ: Mapping[str, str]) -> LLM:
+def _by_litellm(name: str, api_key: str | None, environ: TextMap) -> LLM:
     _check_name(name)
     _check_key(name, api_key, environ)
     return _load(LITELLM)(name, api_key=api_key)
@@ -229,7 +230,7 @@ def _check_name(name: str) -> None:
         )
 
 
-def _check_key(name: str, api_key: str | None, environ: Mapping[str, str]) -> None:
+def _check_key(name: str, api_key: str | None, environ: TextMap) -> None:
     provider = provider_of(name)
     if not api_key and not has_key(provider, environ):
         raise ConfigurationError(f"no key for model {name!r}: {missing_key(provider)}")

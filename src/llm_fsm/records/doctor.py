@@ -14,7 +14,7 @@ from llm_fsm.records.stuck_turns import stuck_turns
 from llm_fsm.records.transfer import line_of, listing_faults
 from llm_fsm.session.deadlines import due_rows
 from llm_fsm.session.integrity import integrity_faults
-from llm_fsm.session.turn_record import TurnRecord, parse
+from llm_fsm.session.turn_record import Records, TurnRecord, parse
 from llm_fsm.stores.base import (
     END_HANDLERS,
     Listed,
@@ -135,9 +135,7 @@ def _parsed(number: int, text: str) -> TurnRecord:
         raise UnreadableError(f"record {number} cannot be used: {error}") from error
 
 
-async def _outbox_complaints(
-    store: Store, name: str, records: Sequence[TurnRecord]
-) -> Sequence[str]:
+async def _outbox_complaints(store: Store, name: str, records: Records) -> Sequence[str]:
     rows = await store.outbox(OutboxQuery(conversation_id=name, limit=_ALL))
     wrong = [row for row in rows if not _tells(row, records)]
     return [
@@ -146,7 +144,7 @@ async def _outbox_complaints(
     ]
 
 
-def _tells(row: Posted, records: Sequence[TurnRecord]) -> bool:
+def _tells(row: Posted, records: Records) -> bool:
     """Return true if a row of the outbox refers to an event that is on record."""
     try:
         told = json.loads(row.text)

@@ -7,13 +7,13 @@ Secrets are masked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Literal
 
 from msgspec import Struct, convert
 
-from llm_fsm._json import JsonMap, as_text
+from llm_fsm._json import JsonMap, KeyTest, as_text
 from llm_fsm.conditions.coercion import look_up
 from llm_fsm.conditions.compiler import test
 from llm_fsm.definition.names import PATTERNS
@@ -22,7 +22,7 @@ from llm_fsm.session.context import Keys, has
 from llm_fsm.session.redaction import DOTS, blotted, redacted, shown_event, texts_in
 from llm_fsm.session.reducer import apply, fold
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, replay, without_undone
+from llm_fsm.session.turn_record import Records, replay, without_undone
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.guards import Guard, Move, verdict
 from llm_fsm.turn.secrets import secrets_in
@@ -112,10 +112,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
 
 def explain_turn(
-    program: CompiledMachine,
-    conversation_id: str,
-    records: Sequence[TurnRecord],
-    number: int | None = None,
+    program: CompiledMachine, conversation_id: str, records: Records, number: int | None = None
 ) -> Explanation | None:
     """Explain a turn that was not undone, without a number the last one; None if there is none.
 
@@ -131,7 +128,7 @@ def explain_turn(
 
 
 def explain_each(
-    program: CompiledMachine, conversation_id: str, records: Sequence[TurnRecord]
+    program: CompiledMachine, conversation_id: str, records: Records
 ) -> Iterator[Explanation]:
     """Yield the explanation of each turn that was not undone."""
     session = Session(conversation_id=conversation_id)
@@ -209,7 +206,7 @@ class _Account:
         elif isinstance(event, _NOTED) and getattr(event, "entered", None) != "":
             self.notes.append(shown_event(event, is_secret))
 
-    def learn(self, contexts: Iterable[JsonMap], is_secret: Callable[[str], bool]) -> None:
+    def learn(self, contexts: Iterable[JsonMap], is_secret: KeyTest) -> None:
         """Learn the secrets of contexts, also short ones, which only a model's reply must not show."""
         for context in contexts:
             for key, value in context.items():

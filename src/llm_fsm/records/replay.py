@@ -21,7 +21,7 @@ from llm_fsm.session.messages import ModelReply, ToolCall, ToolSpec
 from llm_fsm.session.redaction import DOTS
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, events_of, first_of, of_kind
+from llm_fsm.session.turn_record import Records, TurnRecord, events_of, first_of, of_kind
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import (
     AskModel,
@@ -106,7 +106,7 @@ async def replay_turns(
     program: CompiledMachine,
     kit: AvailableTools,
     conversation_id: str,
-    records: Sequence[TurnRecord],
+    records: Records,
     asks: Asks | None = None,
 ) -> ReplayResult:
     """Play a conversation again, up to the first turn that differs.
@@ -452,7 +452,7 @@ def _picky(kit: AvailableTools, refused: Sequence[ev.ToolRefused]) -> AvailableT
     )
 
 
-def not_taken(records: Sequence[TurnRecord]) -> list[ev.ToolRefused]:
+def not_taken(records: Records) -> list[ev.ToolRefused]:
     """Return the refused calls, without those about which a person was asked."""
     events = list(events_of(records))
     asked = [event.call for event in of_kind(events, ev.Paused) if event.call is not None]

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
 from msgspec import structs
 
-from llm_fsm._json import JsonDict, JsonMap, without
+from llm_fsm._json import JsonDict, JsonMap, KeyTest, without
 from llm_fsm._text import sha256_of
 from llm_fsm.definition.subflows import read_document, secret_keys
 from llm_fsm.definition.validation import describe
@@ -30,6 +30,7 @@ from llm_fsm.session.large_values import without_large
 from llm_fsm.session.redaction import blotted, shown_event
 from llm_fsm.session.session import Session, dump_session, parse_session
 from llm_fsm.session.turn_record import (
+    Records,
     TurnRecord,
     dump,
     events_of,
@@ -117,9 +118,7 @@ async def _secret_keys(
     return frozenset(chain.from_iterable(known))
 
 
-def _masked(
-    records: Sequence[TurnRecord], session: Session, is_secret: Callable[[str], bool]
-) -> list[JsonDict]:
+def _masked(records: Records, session: Session, is_secret: KeyTest) -> list[JsonDict]:
     """Return a session and its records as JSON, with dots for all values that were ever given for
     secret keys."""
     events = list(events_of(records))
@@ -238,9 +237,7 @@ async def line_of(store: Store, conversation_id: str) -> Listed | None:
     return page[0] if page and page[0].conversation_id == conversation_id else None
 
 
-def listing_faults(
-    line: Listed, records: Sequence[TurnRecord], definition: str | None
-) -> Sequence[str]:
+def listing_faults(line: Listed, records: Records, definition: str | None) -> Sequence[str]:
     """Return sentences that say which columns of a conversation's line disagree with its records.
 
     Args:
@@ -266,7 +263,7 @@ def _labels(record: TurnRecord) -> dict[str, str]:
     return {} if began is None else dict(began.metadata)
 
 
-def _until(name: str, records: Sequence[TurnRecord], turn: int) -> tuple[list[TurnRecord], Session]:
+def _until(name: str, records: Records, turn: int) -> tuple[list[TurnRecord], Session]:
     """Return the records up to the last one of a turn, without undone turns, and the session after
     it."""
     ends = [number for number, record in without_undone(records) if record.turn == turn]
@@ -280,7 +277,7 @@ def _until(name: str, records: Sequence[TurnRecord], turn: int) -> tuple[list[Tu
 
 
 async def _keep(
-    store: Store, line: Listed, session: Session, records: Sequence[TurnRecord], pinned: str | None
+    store: Store, line: Listed, session: Session, records: Records, pinned: str | None
 ) -> None:
     """Write a whole conversation in one commit, under the id in `line`."""
     name = line.conversation_id

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any, Literal
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, TextMap
 from llm_fsm._text import sha256_of
 from llm_fsm.conditions.coercion import look_up
 from llm_fsm.conditions.compiler import compile_rule, test
@@ -32,7 +31,7 @@ def place_of(salt: str, value: Any) -> float:
 
 
 def arm_of(
-    release: Release, conversation_id: str, metadata: Mapping[str, str], context: JsonMap | None
+    release: Release, conversation_id: str, metadata: TextMap, context: JsonMap | None
 ) -> Arm | None:
     """Choose the arm of a new conversation.
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from llm_fsm._json import TextMap
 from llm_fsm.releases.arms import ARMS
 from llm_fsm.releases.file import OUTCOME, Release
 from llm_fsm.session import events as ev
@@ -45,7 +46,7 @@ class ArmFigures:
 
 
 def chosen_of(
-    release: Release, shas: Mapping[str, str], events: Iterable[ev.Event]
+    release: Release, shas: TextMap, events: Iterable[ev.Event]
 ) -> tuple[str, frozenset[str], int]:
     """Return the arm, the names of shares and the number of errors of a conversation; "" as the arm
     if it belongs to another salt or to other definitions.
@@ -77,7 +78,7 @@ class Tally:
         self._since = 0.0
 
     async def count(
-        self, store: Store, release: Release, shas: Mapping[str, str], now: float
+        self, store: Store, release: Release, shas: TextMap, now: float
     ) -> Mapping[str, ArmFigures]:
         """Return the figures of both arms.
 

@@ -22,6 +22,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from llm_fsm import AsyncMachine, __version__
+from llm_fsm.engine.upkeep import CurrentMachines
 from llm_fsm.server import health, pages
 from llm_fsm.server.ag_ui import AgUi
 from llm_fsm.server.between import between
@@ -55,7 +56,7 @@ Channel = Callable[[Service], APIRouter]
 """A function that returns the routes of a channel, such as a messenger, over a service."""
 
 
-Beside = Callable[[Callable[[], Iterable[AsyncMachine]]], Coroutine[Any, Any, None]]
+Beside = Callable[[CurrentMachines], Coroutine[Any, Any, None]]
 """A coroutine function that works beside the server, on its machines."""
 
 
@@ -76,7 +77,7 @@ def create_app(
     limits: Limits | None = None,
     due_seconds: float | None = 1.0,
     closes: bool = False,
-    changed: Callable[[], Iterable[AsyncMachine]] | None = None,
+    changed: CurrentMachines | None = None,
     answered: Sequence[Answered] = (),
     channels: Mapping[str, Channel] | None = None,
     beside: Beside | None = None,

@@ -7,10 +7,10 @@ again. The ids of messages stay known, so a message that comes twice is never an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 
 from llm_fsm import Choice, ConversationEnded, Turn
+from llm_fsm._json import TextMap
 from llm_fsm.server.machines import Served
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Caller
@@ -27,7 +27,7 @@ async def answer(
     request_id: str,
     *,
     question: str | None = None,
-    metadata: Mapping[str, str] | None = None,
+    metadata: TextMap | None = None,
     language: str = "",
 ) -> Turn:
     """Answer a message of a messenger, and return its turn.

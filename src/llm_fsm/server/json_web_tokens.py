@@ -13,13 +13,13 @@ import re
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jwt
 
-from llm_fsm._json import JsonMap, member
+from llm_fsm._json import JsonMap, TextMap, member
 from llm_fsm._text import sha256_of
 from llm_fsm.documents.watched_file import WatchedFile
 from llm_fsm.errors import ConfigurationError
@@ -28,7 +28,7 @@ from llm_fsm.server.tokens import ALL_RIGHTS, DEFAULT_RIGHTS, Caller, Right, cal
 _LOG = logging.getLogger(__name__)
 AUDIENCE = "llm-fsm"
 """The audience that a token must name, unless the operator chooses another one."""
-CLAIMS: Mapping[str, str] = {"name": "sub", "rights": "rights", "own": "own"}
+CLAIMS: TextMap = {"name": "sub", "rights": "rights", "own": "own"}
 """Parts of a caller to the claims that hold them."""
 _SHARED = ("HS256", "HS384", "HS512")
 _SIGNED = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
@@ -63,7 +63,7 @@ class Settings:
     secret_file: str | None = None
     audience: str = AUDIENCE
     issuer: str | None = None
-    claims: Mapping[str, str] = field(default_factory=dict)
+    claims: TextMap = field(default_factory=dict)
 
 
 class _Key(NamedTuple):

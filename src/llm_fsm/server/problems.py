@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from llm_fsm import errors
-from llm_fsm._json import JsonDict, JsonMap, step
+from llm_fsm._json import JsonDict, JsonMap, TextMap, step
 from llm_fsm.server.faults import PREFIX, report
 
 MEDIA_TYPE = "application/problem+json"
@@ -101,7 +101,7 @@ class Problem(Exception):
         *,
         retry_after: float | None = None,
         extra: JsonMap | None = None,
-        headers: Mapping[str, str] | None = None,
+        headers: TextMap | None = None,
     ) -> None:
         self.kind = kind
         self.detail = detail

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import quote
@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from llm_fsm import AsyncMachine, ConversationNotFound
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, TextMap
 from llm_fsm.definition.models import JsonObject
 from llm_fsm.records.explain import explain_turn
 from llm_fsm.server import accepted, views
@@ -229,7 +229,7 @@ def event_stream(
     service: Service,
     caller: Caller,
     events: AsyncGenerator[bytes],
-    headers: Mapping[str, str] | None = None,
+    headers: TextMap | None = None,
     *,
     grace_seconds: float | None = None,
 ) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from typing import Any
 
 from llm_fsm import AsyncMachine, Choice, ConversationConflict, ConversationNotFound, Turn
 from llm_fsm import events as ev
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, TextMap
 from llm_fsm.engine.advice import with_language
 from llm_fsm.engine.pauses import OpenPause, open_pause
 from llm_fsm.records.transfer import fork
@@ -158,7 +158,7 @@ class Service:
         state: str | None = None,
         key: str | None = None,
         history: Iterable[tuple[str, str]] | None = None,
-        metadata: Mapping[str, str] | None = None,
+        metadata: TextMap | None = None,
         anew: bool = False,
         language: str = "",
     ) -> Begun:
@@ -222,7 +222,7 @@ class Service:
         context: JsonMap | None,
         *,
         state: str | None,
-        metadata: Mapping[str, str] | None,
+        metadata: TextMap | None,
     ) -> tuple[Served, str]:
         served = await self.find(caller, name)
         turns = await served.chat.turns()

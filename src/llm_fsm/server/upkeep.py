@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from llm_fsm import AsyncMachine
-from llm_fsm.engine.upkeep import Upkeep
+from llm_fsm.engine.upkeep import CurrentMachines, Upkeep
 from llm_fsm.server.faults import report
 from llm_fsm.server.service import PLAYS, Service
 
@@ -19,7 +18,7 @@ RELOAD_SECONDS = 0.5
 async def upkeep(
     service: Service,
     due_seconds: float | None,
-    changed: Callable[[], Iterable[AsyncMachine]] | None = None,
+    changed: CurrentMachines | None = None,
     further: Iterable[Coroutine[Any, Any, None]] = (),
 ) -> AsyncGenerator[None]:
     """Run tasks at intervals, and further ones that end when they are cancelled, while it is
@@ -47,7 +46,7 @@ async def _keep(service: Service, keeper: Upkeep) -> None:
     await keeper.run()
 
 
-async def _reload(service: Service, changed: Callable[[], Iterable[AsyncMachine]]) -> None:
+async def _reload(service: Service, changed: CurrentMachines) -> None:
     while True:
         await asyncio.sleep(RELOAD_SECONDS)
         for machine in await asyncio.to_thread(changed):

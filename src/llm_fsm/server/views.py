@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from llm_fsm import AsyncMachine, Choice, Turn
 from llm_fsm import events as ev
-from llm_fsm._json import JsonDict, JsonMap, plain
+from llm_fsm._json import JsonDict, JsonMap, TextMap, plain
 from llm_fsm.definition.models import JsonObject
 from llm_fsm.engine.pauses import OpenPause
 from llm_fsm.records.explain import Explanation
@@ -453,7 +453,7 @@ def _quotes_of(machine: AsyncMachine, event: ev.ContextSet) -> JsonDict:
     return {"quotes": places} if places else {}
 
 
-EventTable = Mapping[type[ev.Event], tuple[str, Mapping[str, str]]]
+EventTable = Mapping[type[ev.Event], tuple[str, TextMap]]
 """The names of events in a stream, and the members of their data, each with the event's field."""
 _TOLD: EventTable = {
     ev.PromptRead: ("reading", {"read": "read", "total": "total"}),

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from llm_fsm._json import JsonDict, JsonMap, Schemas, without
+from llm_fsm._json import JsonDict, JsonMap, Schemas, TextMap, without
 from llm_fsm.conditions.compiler import look_up
 from llm_fsm.definition.json_schema.inline import simplified
 from llm_fsm.definition.json_schema.validator import CompiledSchema, compile_shape
@@ -80,7 +80,7 @@ class Keys:
     declared: bool
     """True if the definition has a `context_schema`."""
     shapes: Mapping[str, CompiledSchema]
-    sources: Mapping[str, str]
+    sources: TextMap
     secrets: frozenset[str]
     offered: Schemas
     """Keys that a reply may write, with their schemas ({} if undeclared)."""
@@ -94,7 +94,7 @@ class Keys:
     rules: tuple[ValueRule, ...] = ()
     """The rules of `x-valid`, in the order of the keys."""
 
-    said: Mapping[str, str] = field(default_factory=dict)
+    said: TextMap = field(default_factory=dict)
     """Keys with `x-said`, and the kind of proof: quote or digits."""
     language: str = ""
     """BCP 47 tag of the definition."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union
 
 from msgspec import Struct
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, TextMap
 
 
 class Event(Struct, frozen=True, kw_only=True, tag=True, tag_field="type", omit_defaults=True):
@@ -41,7 +41,7 @@ class Started(Event, frozen=True, kw_only=True):
     history: tuple[tuple[str, str], ...] = ()
     kept_chars: int = 1000
     timezone: str = ""
-    metadata: Mapping[str, str] = {}
+    metadata: TextMap = {}
     held: bool = False
     origin: str = ""
     acts: JsonMap = {}
@@ -131,7 +131,7 @@ class ModelReplied(Event, frozen=True, kw_only=True):
     cost: float = 0.0
     cached_tokens: int = 0
     prompt: Mapping[str, int] = {}
-    calls: tuple[Mapping[str, str], ...] = ()
+    calls: tuple[TextMap, ...] = ()
     finish_reason: str = ""
     left_out: tuple[str, ...] = ()
 
@@ -378,7 +378,7 @@ class Migrated(Event, frozen=True, kw_only=True):
     """
 
     definition: str
-    states: Mapping[str, str] = {}
+    states: TextMap = {}
     keys: Mapping[str, str | None] = {}
     removed: tuple[str, ...] = ()
     unwatched: bool = False
@@ -465,7 +465,7 @@ class AttemptFailed(Event, frozen=True, kw_only=True):
 
     state: str
     attempt: int
-    failures: tuple[Mapping[str, str], ...] = ()
+    failures: tuple[TextMap, ...] = ()
     last: bool = False
 
 
@@ -585,7 +585,7 @@ class FlowPushed(Event, frozen=True, kw_only=True):
     flow: str = ""
     entered: str = ""
     context: JsonMap = {}
-    sources: Mapping[str, str] = {}
+    sources: TextMap = {}
     asked: str = ""
     wanted: tuple[str, ...] = ()
     caller: int | None = None

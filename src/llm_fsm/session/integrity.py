@@ -13,12 +13,12 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from msgspec import structs
 
-from llm_fsm._json import JsonMap, read
+from llm_fsm._json import JsonMap, TextMap, read
 from llm_fsm.errors import UnreadableError
 from llm_fsm.session import events as ev
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import OF_FLOW, OF_PLACE, Session, dump_session, session_from_dict
-from llm_fsm.session.turn_record import TurnRecord, of_kind, without_undone
+from llm_fsm.session.turn_record import Records, TurnRecord, of_kind, without_undone
 
 _OF_ALL_VERSIONS = frozenset(
     (
@@ -54,7 +54,7 @@ class _Loop(TypedDict):
     refused: list[str]
     tries: int
     calls: list[_Call]
-    keys: Mapping[str, str]
+    keys: TextMap
     answers: JsonMap
     done: Mapping[str, JsonMap]
     heard: NotRequired[tuple[str | None, list[tuple[str | None, str]]]]
@@ -74,7 +74,7 @@ class _Executing(_Answered, total=False):
     about: list[list[Any] | None]
 
 
-def integrity_faults(session: Session, records: Sequence[TurnRecord]) -> Sequence[str]:
+def integrity_faults(session: Session, records: Records) -> Sequence[str]:
     """Return sentences that say why this package cannot have written these; none if it can."""
     for number, record in enumerate(records, 1):
         fault = record_fault(record)

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
-from llm_fsm._json import JsonDict, JsonMap, plain
+from llm_fsm._json import JsonDict, JsonMap, KeyTest, plain
 from llm_fsm.conditions.coercion import is_number, plain_digits
 from llm_fsm.session import events
 from llm_fsm.session.events import Event
@@ -334,12 +334,12 @@ def _member(secrets: tuple[str, ...], name: str, value: Any) -> Any:
     return _blotted(secrets, value, within=name in _VALUES)
 
 
-def shown_values(values: JsonMap, is_secret: Callable[[str], bool]) -> JsonDict:
+def shown_values(values: JsonMap, is_secret: KeyTest) -> JsonDict:
     """Return the values of context keys, with dots in place of those of secret keys."""
     return {key: DOTS if is_secret(key) else value for key, value in values.items()}
 
 
-def shown_event(event: Event, is_secret: Callable[[str], bool]) -> JsonDict:
+def shown_event(event: Event, is_secret: KeyTest) -> JsonDict:
     """Return the JSON form of an event for others, with dots in place of the value of each secret
     key."""
     document: JsonDict = plain(event)
@@ -350,7 +350,7 @@ def shown_event(event: Event, is_secret: Callable[[str], bool]) -> JsonDict:
     return document
 
 
-def _masked(value: Any, is_secret: Callable[[str], bool], *, within: bool) -> Any:
+def _masked(value: Any, is_secret: KeyTest, *, within: bool) -> Any:
     """Mask a part of an event. `within`: its names are context keys."""
     match value:
         case list() | tuple():

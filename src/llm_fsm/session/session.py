@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from llm_fsm._json import JsonDict, JsonMap, plain, read, text_of, value_of, without
+from llm_fsm._json import JsonDict, JsonMap, TextMap, plain, read, text_of, value_of, without
 from llm_fsm._text import CLAIMED, estimate
 from llm_fsm._zones import zone_of
 from llm_fsm.conditions.coercion import look_up
@@ -118,6 +118,10 @@ class Agreement(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: str = ""
 
 
+Origins = Mapping[str, tuple[int, str]]
+"""The turn in which each key got its value, and who gave it."""
+
+
 class Saved(TypedDict, total=False):
     """Fields of a session that are kept beside it, to be restored later."""
 
@@ -127,7 +131,7 @@ class Saved(TypedDict, total=False):
     asides: int
     flow: str
     context: JsonMap
-    origins: Mapping[str, tuple[int, str]]
+    origins: Origins
     window: tuple[Exchange, ...]
     summary: str
     skipped: tuple[str, ...]
@@ -152,7 +156,7 @@ class Work(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     state: str
     attempt: int = 0
     checkpoint: Saved = {}
-    feedback: tuple[Mapping[str, str], ...] = ()
+    feedback: tuple[TextMap, ...] = ()
     loop: JsonMap | None = None
 
 
@@ -216,7 +220,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     turn: int = 0
     turns_in_state: int = 0
     context: JsonMap = {}
-    origins: Mapping[str, tuple[int, str]] = {}
+    origins: Origins = {}
     """Context key to the turn that set it and the source of its value."""
     window: tuple[Exchange, ...] = ()
     """The exchanges that prompts show."""
@@ -280,7 +284,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The turn in which the fixed reply of the state could not be said; None if the state has
     spoken since.
     """
-    metadata: Mapping[str, str] = {}
+    metadata: TextMap = {}
     """Labels by which listings find the conversation. Prompts and conditions do not see them."""
     release: str = ""
     """The release that chose its definition; "" if none did."""

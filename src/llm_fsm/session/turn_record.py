@@ -69,6 +69,10 @@ class TurnRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return tuple(request_id for request_id in found if request_id is not None)
 
 
+Records = Sequence[TurnRecord]
+"""The turns of a conversation, oldest first."""
+
+
 def dump(record: TurnRecord) -> str:
     """Write a record as canonical JSON text that is valid in UTF-8."""
     return f'{{"format":{FORMAT},{text_of(record)[1:]}'
@@ -126,7 +130,7 @@ def first_of(events: Iterable[ev.Event], kind: type[E]) -> E | None:
     return next(iter(of_kind(events, kind)), None)
 
 
-def replay(conversation_id: str, records: Sequence[TurnRecord]) -> Session:
+def replay(conversation_id: str, records: Records) -> Session:
     """Fold the events of all records into the session after them."""
     session = Session(conversation_id=conversation_id)
     for record in records:

@@ -7,11 +7,11 @@ know yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm._json import JsonMap, Schemas, step
+from llm_fsm._json import JsonMap, KeyTest, Schemas, step
 from llm_fsm.conditions.compiler import (
     CompiledRule,
     ConditionError,
@@ -44,7 +44,7 @@ class ValueRule:
     description: str
     waits_for: frozenset[str]
 
-    def holds(self, data: JsonMap, is_free: Callable[[str], bool]) -> bool:
+    def holds(self, data: JsonMap, is_free: KeyTest) -> bool:
         """Return true if the rule holds, or waits for a key.
 
         Args:

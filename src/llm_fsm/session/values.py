@@ -21,7 +21,7 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
-from llm_fsm._json import JsonDict, JsonMap, Schemas
+from llm_fsm._json import JsonDict, JsonMap, Schemas, TextMap
 from llm_fsm.conditions.coercion import look_up, mended
 
 MAX_DEPTH = 32
@@ -208,7 +208,7 @@ def declared(schemas: JsonMap) -> Iterator[str]:
                 yield f"{key}.{name}"
 
 
-def reserved(sources: Mapping[str, str]) -> dict[str, list[str]]:
+def reserved(sources: TextMap) -> dict[str, list[str]]:
     """Map keys that a model may write to declared dotted names that it may not.
 
     `sources` maps each declared key to its source. While such a dotted key is not set, its name

@@ -13,7 +13,7 @@ import inspect
 import json
 import uuid
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from importlib import import_module
 from typing import Any, ParamSpec, Self
 
 from llm_fsm._async import is_async, played
-from llm_fsm._json import JsonDict, JsonMap, without_none
+from llm_fsm._json import JsonDict, JsonMap, TextMap, without_none
 from llm_fsm._text import suggestion
 from llm_fsm.engine.conversation import Turn
 from llm_fsm.engine.machine import AsyncMachine
@@ -734,7 +734,7 @@ def _kept(asked: _Asked | None, output: Any) -> Any:
     return to_json_or_text(text_of(output))
 
 
-def _scope(tool: Any, ids: Mapping[str, str]) -> list[str] | None:
+def _scope(tool: Any, ids: TextMap) -> list[str] | None:
     scope = tool.policy.scope
     return None if scope is None else [ids[name] for name in scope if name in ids]
 

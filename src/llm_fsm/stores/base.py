@@ -47,7 +47,7 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
-from llm_fsm._json import json_text, member
+from llm_fsm._json import TextMap, json_text, member
 from llm_fsm._text import sha256_of
 from llm_fsm.errors import ConversationConflict, UnreadableError
 
@@ -86,7 +86,7 @@ def checked_id(text: object, what: str) -> str:
     return text
 
 
-def labels_of(metadata: Mapping[str, str]) -> list[str]:
+def labels_of(metadata: TextMap) -> list[str]:
     """Return each label as one text, for stores whose keys must not have every character."""
     return [json_text(label) for label in metadata.items()]
 
@@ -240,7 +240,7 @@ class Commit:
     definition_text: str | None = None
     earlier: tuple[tuple[str, str | None], ...] = ()
     created: float | None = None
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: TextMap = field(default_factory=dict)
     paused: str = ""
 
     def __post_init__(self) -> None:
@@ -354,7 +354,7 @@ class Listed:
     created: float
     updated: float
     definition_sha: str | None = None
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: TextMap = field(default_factory=dict)
     paused: str = ""
 
 
@@ -400,7 +400,7 @@ class ListQuery:
     definition: str | None = None
     state: str | None = None
     ended: bool | None = None
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: TextMap = field(default_factory=dict)
     updated_since: float | None = None
     updated_before: float | None = None
     order: Order = "id"

@@ -20,13 +20,13 @@ Paths are not percent-decoded. A store's module is imported only when it is chos
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import unquote_plus
 
+from llm_fsm._json import TextMap
 from llm_fsm._text import nearest
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.stores.base import Store
@@ -107,7 +107,7 @@ def resolve(store: str | Store | None) -> Store:
     return _third_party(scheme, store)
 
 
-def default_path(environ: Mapping[str, str], platform: str, home: Path) -> Path:
+def default_path(environ: TextMap, platform: str, home: Path) -> Path:
     """Choose the file of the command line's conversations: in `LLM_FSM_HOME`, else in the user's
     data folder.
 

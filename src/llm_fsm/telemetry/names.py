@@ -6,8 +6,9 @@ form: the newest one with `gen_ai_latest_experimental`, else the form of version
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+
+from llm_fsm._json import TextMap
 
 SWITCH = "OTEL_SEMCONV_STABILITY_OPT_IN"
 NEWEST = "gen_ai_latest_experimental"
@@ -116,7 +117,7 @@ LATEST = Convention(
 )
 
 
-def convention(environ: Mapping[str, str]) -> Convention:
+def convention(environ: TextMap) -> Convention:
     """Return the form that the environment selects."""
     wanted = {word.strip() for word in environ.get(SWITCH, "").split(",")}
     return LATEST if NEWEST in wanted else OLD

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, overload
 
 from llm_fsm._async import is_async
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, TextMap
 from llm_fsm.session.meant import meant_name
 from llm_fsm.session.messages import ToolSpec
 from llm_fsm.tools.executor import CallFault, called, out_of_scope, unknown_tool
@@ -80,7 +80,7 @@ def make_tool(
     at_most_once: bool = False,
     scope: Collection[str] | None = None,
     acts: bool = False,
-    binds: Mapping[str, str] | None = None,
+    binds: TextMap | None = None,
     free: Collection[str] = (),
 ) -> Tool:
     """Make a tool of a function.

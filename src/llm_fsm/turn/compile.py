@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 
-from llm_fsm._json import JsonDict, JsonMap, Schemas, step
+from llm_fsm._json import JsonDict, JsonMap, Schemas, TextMap, step
 from llm_fsm._text import estimate, sha256_of
 from llm_fsm.conditions.compiler import CompiledRule, ConditionError, compile_rule
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
@@ -575,7 +575,7 @@ class _Parts:
     definition: Definition
     prompts: Prompts
     keys: Keys
-    key_lines: Mapping[str, str]
+    key_lines: TextMap
     states: Mapping[str, CompiledState]
     patterns: Mapping[str, CompiledMachine]
     names: tuple[str, ...]
@@ -654,7 +654,7 @@ def _named(speaking: Iterable[CompiledState], states: Iterable[str]) -> Iterator
     return filter(named.__contains__, states)
 
 
-def _key_list(keys: Keys, lines: Mapping[str, str]) -> str:
+def _key_list(keys: Keys, lines: TextMap) -> str:
     """Return the text of <context_keys>: a line for each key, or names alone if there are many."""
     if len(lines) > MOST:
         return ", ".join(lines) if len(lines) <= _MOST_NAMES else ""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from llm_fsm._json import JsonDict
+from llm_fsm._json import JsonDict, TextMap
 from llm_fsm.conditions.compiler import CompiledRule
 from llm_fsm.definition.models import Definition, Limits, ModelSettings, State
 from llm_fsm.definition.names import Kind
@@ -82,7 +82,7 @@ class CompiledMachine:
     definition: Definition
     states: Mapping[str, CompiledState]
     keys: Keys
-    key_lines: Mapping[str, str]
+    key_lines: TextMap
     """Key to its line in <context_keys>."""
     lists_keys: bool
     """True if the system message has a line for each key. Else a prompt has the lines that its

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, KeyTest
 from llm_fsm.conditions.compiler import CompiledRule, could_hold, test
 from llm_fsm.session.context import has
 from llm_fsm.session.session import Session
@@ -174,7 +174,7 @@ def newly_open(moves: Iterable[Move], before: JsonMap, after: JsonMap) -> list[M
     return [move for move in open_moves(moves, after) if not verdict(move, unheard).holds]
 
 
-def may_hold(move: Move, data: JsonMap, is_free: Callable[[str], bool]) -> bool:
+def may_hold(move: Move, data: JsonMap, is_free: KeyTest) -> bool:
     """Return True if a move's conditions hold, or could hold after a reply wrote the free keys."""
     for guard in move.guards:
         if any(not has(data, key) and not is_free(key) for key in guard.keys):
@@ -184,7 +184,7 @@ def may_hold(move: Move, data: JsonMap, is_free: Callable[[str], bool]) -> bool:
     return True
 
 
-def surely_holds(move: Move, data: JsonMap, is_free: Callable[[str], bool]) -> bool:
+def surely_holds(move: Move, data: JsonMap, is_free: KeyTest) -> bool:
     """Return True if a move's conditions hold whatever a reply writes.
 
     Conditions for the model to judge hold.

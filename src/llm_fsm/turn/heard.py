@@ -6,13 +6,11 @@ history and later prompts show the part that was heard, with a mark.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from llm_fsm._text import INTERRUPTED, cut
 from llm_fsm.session import events as ev
 from llm_fsm.session.redaction import without
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, without_undone
+from llm_fsm.session.turn_record import Records, without_undone
 from llm_fsm.turn.agreement import shows_all
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.read_back import words_in
@@ -22,7 +20,7 @@ from llm_fsm.turn.turn_state import TurnState
 def heard_event(
     machine: CompiledMachine,
     session: Session,
-    records: Sequence[TurnRecord],
+    records: Records,
     number: int,
     text: str,
     *,

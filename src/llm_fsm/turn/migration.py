@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, TextMap
 from llm_fsm._text import nearest
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.session import events as ev
@@ -27,7 +27,7 @@ from llm_fsm.turn.compiled import CompiledMachine
 class Change:
     """Old state id to new one; old context key to new one, None: dropped."""
 
-    states: Mapping[str, str] = field(default_factory=dict)
+    states: TextMap = field(default_factory=dict)
     keys: Mapping[str, str | None] = field(default_factory=dict)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, TextMap
 from llm_fsm._text import cut
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
@@ -228,7 +228,7 @@ def _refused_values(turn: TurnState, named: Named, since: int) -> str:
     return _reasons(turn, counted)
 
 
-def _reasons(turn: TurnState, refused: Mapping[str, str]) -> str:
+def _reasons(turn: TurnState, refused: TextMap) -> str:
     """Return refused values with the reasons, in words for the model."""
     told: list[str] = []
     for key, why in refused.items():

@@ -6,13 +6,12 @@ the whole).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, TextMap
 from llm_fsm.conditions.compiler import look_up
 from llm_fsm.session.context import MAX_KEYS, Keys, uphold
 from llm_fsm.session.events import ContextRefused, ContextSet, Event
@@ -44,7 +43,7 @@ def _is_position(value: Any, step: str) -> bool:
     return isinstance(value, list) and step.isdecimal() and int(step) < len(value)
 
 
-def secrets_in(keys: Keys, mapping: Mapping[str, str], value: Any) -> tuple[str, ...]:
+def secrets_in(keys: Keys, mapping: TextMap, value: Any) -> tuple[str, ...]:
     """Return the parts of a value that a mapping writes to secret keys, as texts."""
     taken = []
     for key, path in mapping.items():
@@ -54,7 +53,7 @@ def secrets_in(keys: Keys, mapping: Mapping[str, str], value: Any) -> tuple[str,
     return texts_in(taken)
 
 
-def masked(keys: Keys, mapping: Mapping[str, str], value: Any) -> Any:
+def masked(keys: Keys, mapping: TextMap, value: Any) -> Any:
     """Mask the parts of a value that a mapping writes to secret keys. Prompts and records may show
     the rest.
     """
@@ -94,7 +93,7 @@ def agrees(shown: Any, value: Any) -> bool:
 def accept_output(
     keys: Keys,
     context: JsonMap,
-    mapping: Mapping[str, str],
+    mapping: TextMap,
     value: Any,
     source: str,
     *,
@@ -170,7 +169,7 @@ def _is_made_up(keys: Keys, context: JsonMap, arguments: JsonMap, words: UserWor
 
 
 def mapped(
-    taker: Keys, giver: Keys, session: Session, mapping: Mapping[str, str]
+    taker: Keys, giver: Keys, session: Session, mapping: TextMap
 ) -> tuple[JsonDict, tuple[ContextRefused, ...]]:
     """Return the values that a mapping copies from one context to another, and the refusals of the
     others.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, TextMap
 from llm_fsm.definition.models import State
 from llm_fsm.languages import certain_sentence
 from llm_fsm.session import events as ev
@@ -95,16 +95,16 @@ class Opening:
     input: Any = None
     background: JsonMap | None = None
     shared: JsonMap | None = None
-    memory: Mapping[str, str] | None = None
+    memory: TextMap | None = None
     hold: bool = False
     history: tuple[tuple[str, str], ...] = ()
     timezone: str = ""
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: TextMap = field(default_factory=dict)
     anew: bool = False
     agreed: bool = False
     origin: str = ""
     acts: JsonMap = field(default_factory=dict)
-    release: Mapping[str, str] = field(default_factory=dict)
+    release: TextMap = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.context, Mapping | None):
@@ -718,9 +718,7 @@ def bot_said(turn: TurnState, text: str, by: str = "", *, handled: bool = False)
     )
 
 
-def initial_memory(
-    background: JsonMap | None, buckets: Mapping[str, str] | None = None
-) -> JsonDict:
+def initial_memory(background: JsonMap | None, buckets: TextMap | None = None) -> JsonDict:
     """Return the memory of a new conversation. Raises ValueError for a background or buckets that
     do not fit.
     """

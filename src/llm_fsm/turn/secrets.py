@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, KeyTest
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import EXTRA
@@ -15,7 +15,7 @@ from llm_fsm.turn.reply.parser import parse
 
 def secrets_in(
     events: Iterable[ev.Event],
-    is_secret: Callable[[str], bool],
+    is_secret: KeyTest,
     contexts: Iterable[JsonMap] = (),
     earlier: Iterable[str] = (),
 ) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from llm_fsm._json import JsonMap
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import EXTRA, MAX_EXTRA_KEYS, Keys, uphold
-from llm_fsm.session.session import Session
+from llm_fsm.session.session import Origins, Session
 from llm_fsm.session.values import reserved_fault
 from llm_fsm.turn import assignments, handlers, tasks
 from llm_fsm.turn.backtracking import handed_on
@@ -157,7 +157,7 @@ def leave_down_to(turn: TurnState, place: int, how: str) -> None:
         leave(turn, how)
 
 
-def _write(turn: TurnState, values: JsonMap, origins: Mapping[str, tuple[int, str]]) -> None:
+def _write(turn: TurnState, values: JsonMap, origins: Origins) -> None:
     """Write what a flow gives back. Each value counts as written by whoever wrote it there."""
     written: dict[str, dict[str, object]] = {}
     for key, value in values.items():
@@ -213,7 +213,7 @@ def keep_secrets(turn: TurnState) -> None:
     turn.left_secrets |= {*turn.keys.secret_values(turn.session.context)}
 
 
-def _writer(origins: Mapping[str, tuple[int, str]], name: str) -> str:
+def _writer(origins: Origins, name: str) -> str:
     """Return who wrote what a name refers to; the unknown counts as a model's, which may write
     least.
     """

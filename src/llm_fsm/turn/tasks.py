@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, read
+from llm_fsm._json import JsonDict, JsonMap, TextMap, read
 from llm_fsm._text import cut
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
@@ -51,7 +51,7 @@ _REASON_CHARS = 2000
 """A fault may quote the whole output. Records and prompts keep the beginning of the reason."""
 _EMPTY = "the answer was empty"
 UNDONE = "nothing was done: no tool that acts has returned a result; call it"
-Failures = tuple[Mapping[str, str], ...]
+Failures = tuple[TextMap, ...]
 """The name and the reason of each check that failed."""
 Attempted = tuple[Any, Failures]
 """The output of an attempt, and its failures."""

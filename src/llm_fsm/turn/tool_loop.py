@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import asdict, replace
 
-from llm_fsm._json import JsonDict, JsonMap, read
+from llm_fsm._json import JsonDict, JsonMap, TextMap, read
 from llm_fsm._text import cut, escaped
 from llm_fsm.session import events as ev
 from llm_fsm.session import memory as buckets
@@ -491,7 +491,7 @@ def _note_act(turn: TurnState, name: str, key: str, result: Any) -> None:
         turn.emit(ev.Acted(act=turn.tools.policies[name].act, key=key, result=result))
 
 
-def output_taken(turn: TurnState, name: str, source: str) -> Mapping[str, str]:
+def output_taken(turn: TurnState, name: str, source: str) -> TextMap:
     """Return the part of a tool's `output` that its result writes, or a person's answer.
 
     If a person is asked about the tool, the keys with `x-source: answer` come from the answer.

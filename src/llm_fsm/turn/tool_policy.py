@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import structs
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, TextMap
 from llm_fsm._text import nearest, sha256_of
 from llm_fsm.definition.models import ToolRef
 from llm_fsm.session.messages import ToolCall, ToolSpec
@@ -54,7 +54,7 @@ class ToolPolicy:
     registered: str | None = None
     mcp: str | None = None
     tool: str | None = None
-    output: Mapping[str, str] = field(default_factory=dict)
+    output: TextMap = field(default_factory=dict)
     breaking: bool = False
     approval: bool = False
     at_most_once: bool = False
@@ -62,7 +62,7 @@ class ToolPolicy:
     timeout: float | None = None
     scope: tuple[str, ...] | None = None
     acts: bool = False
-    binds: Mapping[str, str] = field(default_factory=dict)
+    binds: TextMap = field(default_factory=dict)
     free: tuple[str, ...] = ()
     fits: Callable[[JsonMap], str | None] | None = field(default=None, compare=False)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, TextMap
 from llm_fsm._text import suggestion
 from llm_fsm.definition.names import STATE_ID_PATTERN
 from llm_fsm.tools.registry import ToolRegistry
@@ -54,7 +54,7 @@ def ids_of(names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def end_of(ids: Mapping[str, str]) -> str:
+def end_of(ids: TextMap) -> str:
     """Return the id of a final state beside states with these ids."""
     end = "end"
     while end in ids.values():
@@ -191,7 +191,7 @@ def _labelled(ways: JsonMap) -> Callable[[Any], Any]:
     return pick
 
 
-def _route(name: str, pick: Callable[[Any], Any], ids: Mapping[str, str]) -> Callable[[Any], Any]:
+def _route(name: str, pick: Callable[[Any], Any], ids: TextMap) -> Callable[[Any], Any]:
     def route(output: Any) -> Any:
         try:
             label = pick(output)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from llm_fsm._json import without
+from llm_fsm._json import TextMap, without
 from llm_fsm.session import events as ev
 from llm_fsm.session.turn_record import of_kind
 from llm_fsm.workflow.checks import Attempts
@@ -22,7 +22,7 @@ def run_id(context: WorkflowContext) -> str:
 def take_up(
     context: WorkflowContext,
     known: Sequence[ev.Event],
-    names: Mapping[str, str],
+    names: TextMap,
     attempts: Attempts,
     *,
     waits: bool,
@@ -38,10 +38,7 @@ def take_up(
 
 
 def follow(
-    context: WorkflowContext,
-    events: Iterable[ev.Event],
-    names: Mapping[str, str],
-    attempts: Attempts,
+    context: WorkflowContext, events: Iterable[ev.Event], names: TextMap, attempts: Attempts
 ) -> None:
     """Update the context by events of the engine. `names`: the names of states by their ids."""
     shared = kept = context.shared.to_dict()

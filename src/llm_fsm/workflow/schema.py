@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, member
+from llm_fsm._json import JsonDict, JsonMap, TextMap, member
 from llm_fsm._text import nearest
 from llm_fsm.conditions.compiler import collect_faults
 from llm_fsm.tools.returns import Function
@@ -378,7 +378,7 @@ class _Functions:
         )
 
 
-def _spec(name: str, row: JsonMap, tools: Mapping[str, str], functions: _Functions) -> str:
+def _spec(name: str, row: JsonMap, tools: TextMap, functions: _Functions) -> str:
     objective, execute = row.get("objective", ""), "run_objective"
     if row.get("execute") == PASS_THROUGH:
         execute = "None"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import click
 
+from llm_fsm._json import TextMap
 from llm_fsm._text import visible
 from llm_fsm.cli import documents
 from llm_fsm.cli import exit_codes as exits
@@ -25,7 +26,7 @@ from llm_fsm.records.session_reader import SessionReader
 from llm_fsm.stores.base import ListQuery, Store, every_line
 
 _PAGE = 1000
-_WORDS: Mapping[str, str] = {"strands": "strands", "needs-map": "needs a map", "safe": "safe"}
+_WORDS: TextMap = {"strands": "strands", "needs-map": "needs a map", "safe": "safe"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import NoReturn
 
 import click
 
+from llm_fsm._json import TextMap
 from llm_fsm.cli import documents
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
@@ -50,7 +51,7 @@ TEXTS: Mapping[str, Callable[[Picture], str]] = {
     "dot": dot,
 }
 IMAGES = ("svg", "png")
-SUFFIXES: Mapping[str, str] = {
+SUFFIXES: TextMap = {
     ".txt": "text", ".mmd": "mermaid", ".mermaid": "mermaid", ".dot": "dot", ".gv": "dot", ".svg": "svg", ".png": "png",
 }  # fmt: skip
 _WITH_CALLED = ("text", "outline", "boxes")

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, TextMap
 from llm_fsm._text import visible
 from llm_fsm.cli import run_report as report
 from llm_fsm.cli.terminal import escape
@@ -24,7 +24,7 @@ MAX_CHARS = 1_000_000
 MAX_FIELDS = 12
 _KINDS = ("string", "integer", "number", "boolean")
 _SAMPLES: JsonMap = {"boolean": True, "integer": 1, "number": 1, "string": "…", "array": []}
-_SHORT: Mapping[str, str] = {"y": "yes", "true": "yes", "n": "no", "false": "no"}
+_SHORT: TextMap = {"y": "yes", "true": "yes", "n": "no", "false": "no"}
 
 
 @dataclass(slots=True)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 
+from llm_fsm._json import TextMap
 from llm_fsm._text import visible
 from llm_fsm.cli.terminal.console import Line, has_rich, is_screen, of
 from llm_fsm.errors import Finding
 from llm_fsm.lint.facts.suggestions import route
 
-_LEVELS: Mapping[str, str] = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}
+_LEVELS: TextMap = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[\w.+-]+|\S')
 _WIDEST = 100
 """Characters of a source line that are shown at most."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.run_report import line_of
@@ -13,7 +13,7 @@ from llm_fsm.engine.bundled import pattern_piece, shipped_prompts
 from llm_fsm.records import explain as why
 from llm_fsm.session import events as ev
 from llm_fsm.session.redaction import DOTS
-from llm_fsm.session.turn_record import TurnRecord
+from llm_fsm.session.turn_record import Records
 from llm_fsm.turn.compile import compile_flows
 
 _REPLY_CHARS = 400
@@ -56,7 +56,7 @@ def lines(explanation: why.Explanation) -> Iterator[str]:
 
 
 def of_turns(
-    definition: str | None, conversation_id: str, records: Sequence[TurnRecord]
+    definition: str | None, conversation_id: str, records: Records
 ) -> list[why.Explanation]:
     """Explain all turns of a conversation that were not undone.
 

@@ -4,10 +4,11 @@ the person.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, TypeVar
 
+from llm_fsm._json import TextMap
 from llm_fsm.cli import run_report as report
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.cli.terminal.answers import TypedAnswer
@@ -19,13 +20,7 @@ from llm_fsm.session.messages import Paused
 T = TypeVar("T")
 
 _LATER = "empty: later"
-_STYLES: Mapping[str, str] = {
-    "head": "bold",
-    "good": "green",
-    "bad": "red",
-    "plain": "",
-    "dim": "dim",
-}
+_STYLES: TextMap = {"head": "bold", "good": "green", "bad": "red", "plain": "", "dim": "dim"}
 
 
 class Screen:

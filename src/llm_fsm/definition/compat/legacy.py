@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from llm_fsm._json import (
     JsonDict,
     JsonMap,
+    TextMap,
     as_list,
     joined,
     member,
@@ -38,14 +39,14 @@ class Upgraded(NamedTuple):
 
     document: JsonDict
     findings: tuple[Finding, ...]
-    origins: Mapping[str, str]
+    origins: TextMap
 
     def origin(self, pointer: str) -> str:
         """Return the pointer, in the document as written, of the value that is now at `pointer`."""
         return _origin(self.origins, pointer)
 
 
-def _origin(origins: Mapping[str, str], pointer: str) -> str:
+def _origin(origins: TextMap, pointer: str) -> str:
     for head in places_of(pointer):
         if head in origins:
             return origins[head] + pointer[len(head) :]

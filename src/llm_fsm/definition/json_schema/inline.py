@@ -7,10 +7,10 @@ A model reads the simple form better, and strict modes take it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, is_list_of, member, object_at, without
+from llm_fsm._json import JsonDict, JsonMap, TextMap, is_list_of, member, object_at, without
 
 MAX_NODES = 10_000
 """The most parts of a schema whose references are replaced."""
@@ -192,7 +192,7 @@ def flattened(schema: JsonMap) -> JsonDict:
     return {**made, "$defs": done} if done else made
 
 
-def with_defs(schema: JsonDict) -> tuple[JsonDict, Mapping[str, str]]:
+def with_defs(schema: JsonDict) -> tuple[JsonDict, TextMap]:
     """Return a `context_schema` in which references between keys, and to `definitions`, lead to
     `$defs`.
 

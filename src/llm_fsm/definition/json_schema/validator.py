@@ -15,7 +15,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, as_list, json_text, value_at, without
+from llm_fsm._json import JsonDict, JsonMap, TextMap, as_list, json_text, value_at, without
 
 _MOST_WORK = 100_000
 _DEEPEST = 300
@@ -28,7 +28,7 @@ _TIME = re.compile(
     r"(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?"
 )
 _TYPED = re.compile(r'is not of types? ((?:"\w+"(?:, )?)+)$')
-_TYPES: Mapping[str, str] = {
+_TYPES: TextMap = {
     "integer": "a whole number",
     "number": "a number",
     "string": "a text",
@@ -39,7 +39,7 @@ _TYPES: Mapping[str, str] = {
 _MARKED = re.compile(r'"\s*[-+]?\d+(?:[.,\'\u2019\u066b\u066c\u202f\u00a0 ]\d+)+\s*" $')
 """Digits with marks between them, as people write decimals and thousands."""
 _FORMED = re.compile(r'is not a "([a-z-]+)"$')
-_FORMED_AS: Mapping[str, str] = {
+_FORMED_AS: TextMap = {
     "date": "a date such as 2026-12-31",
     "time": "a time such as 09:30",
     "date-time": "a date with its time such as 2026-12-31T09:30",

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from llm_fsm._json import JsonDict, grouped
+from llm_fsm._json import JsonDict, TextMap, grouped
 from llm_fsm._text import unused
 from llm_fsm.definition.names import STATE_ID_PATTERN
 from llm_fsm.documents.convert.chart import (
@@ -73,7 +73,7 @@ class _Flattening:
     chart: Chart
     children: Mapping[str, list[str]]
     arrows: Mapping[str, list[Arrow]]
-    ids: Mapping[str, str]
+    ids: TextMap
     shared: list[Arrow]
     overruled: list[Arrow]
     """Arrows of the whole machine whose event some state handles in its own way."""

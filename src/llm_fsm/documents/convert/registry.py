@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, member, without_none
+from llm_fsm._json import JsonDict, JsonMap, TextMap, member, without_none
 from llm_fsm.conditions import infix
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.compat.foreign import rewrite
@@ -37,7 +37,7 @@ DEFINITION = "definition"
 CHARTS: Mapping[str, Callable[[str], Chart]] = {"mermaid": mermaid.read, "xstate": xstate.read}
 """Form to its reader."""
 READ_FORMS = (DEFINITION, *CHARTS)
-_FORM_OF: Mapping[str, str] = {
+_FORM_OF: TextMap = {
     ".mmd": "mermaid",
     ".mermaid": "mermaid",
     ".dot": "dot",

@@ -36,11 +36,10 @@ same states collect them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from llm_fsm.definition.models import Definition
-from llm_fsm.documents.diff.change import Difference, member_changes
+from llm_fsm.documents.diff.change import Difference, Differences, member_changes
 from llm_fsm.documents.diff.keys import key_changes
 from llm_fsm.documents.diff.renames import renamed, renamed_keys, renamed_states
 from llm_fsm.documents.diff.states import state_changes
@@ -68,7 +67,7 @@ def diff(old: Definition, new: Definition) -> tuple[Difference, ...]:
     return tuple(sorted(found, key=lambda change: rank[change.impact]))
 
 
-def _machine(old: Definition, new: Definition) -> Iterator[Difference]:
+def _machine(old: Definition, new: Definition) -> Differences:
     if old.initial_state != new.initial_state:
         text = f'conversations begin in "{new.initial_state}" instead of "{old.initial_state}"'
         yield Difference(subject="machine", message=text, pointer="/initial_state")

@@ -65,6 +65,9 @@ class Difference:
         }
 
 
+Differences = Iterator[Difference]
+
+
 def member_changes(
     old: BaseModel,
     new: BaseModel,
@@ -74,7 +77,7 @@ def member_changes(
     *,
     subject: Subject = "setting",
     verb: str = "changed",
-) -> Iterator[Difference]:
+) -> Differences:
     """Yield the differences of the named members of a part, which is at `place`; they are safe."""
     for name in names:
         was = getattr(old, name)

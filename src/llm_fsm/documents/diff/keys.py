@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, as_list, json_text, object_at, step
+from llm_fsm._json import JsonDict, JsonMap, TextMap, as_list, json_text, object_at, step
 from llm_fsm.definition.models import Definition
-from llm_fsm.documents.diff.change import Difference, from_to
+from llm_fsm.documents.diff.change import Difference, Differences, from_to
 from llm_fsm.documents.diff.renames import bare, collected, head_of
 
 _OTHERS_BOUND = {
@@ -28,9 +28,7 @@ _LIFTED = {
 }
 
 
-def key_changes(
-    old: Definition, new: Definition, renames: Mapping[str, str]
-) -> Iterator[Difference]:
+def key_changes(old: Definition, new: Definition, renames: TextMap) -> Differences:
     was = collected(old)
     now = collected(new)
     yield from _frame(old, new)
@@ -92,7 +90,7 @@ def _writable(key: str, definition: Definition) -> bool:
     return head_of(key, definition.key_schemas) in definition.key_schemas
 
 
-def _undeclared(key: str, old: Definition, new: Definition) -> Iterator[Difference]:
+def _undeclared(key: str, old: Definition, new: Definition) -> Differences:
     """Yield a key that is used as before, and has lost its schema."""
     place = "/context_schema/properties" + step(key)
     text = f'key "{key}" is no longer declared'
@@ -110,7 +108,7 @@ def _undeclared(key: str, old: Definition, new: Definition) -> Iterator[Differen
         yield Difference(subject="key", message=text, pointer=place)
 
 
-def _frame(old: Definition, new: Definition) -> Iterator[Difference]:
+def _frame(old: Definition, new: Definition) -> Differences:
     """Yield changes of `context_schema` besides its keys. They affect no stored values."""
     was = old.context_schema
     now = new.context_schema
@@ -124,7 +122,7 @@ def _frame(old: Definition, new: Definition) -> Iterator[Difference]:
             )
 
 
-def _schema(key: str, old: Definition, new: Definition, current: str) -> Iterator[Difference]:
+def _schema(key: str, old: Definition, new: Definition, current: str) -> Differences:
     """Yield changes of the schema of a key. An undeclared key has an empty one."""
     declared = key in old.key_schemas
     now = new.key_schemas[current]

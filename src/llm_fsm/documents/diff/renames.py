@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator
 from difflib import SequenceMatcher
 from itertools import product
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, value_at
+from llm_fsm._json import JsonDict, JsonMap, TextMap, value_at
 from llm_fsm.definition.marks import places_in
 from llm_fsm.definition.models import Condition, Definition, Transition
 from llm_fsm.definition.names import declared_key, root_of
@@ -72,7 +72,7 @@ def renamed_states(old: Definition, new: Definition) -> dict[str, str]:
     return found
 
 
-def renamed_keys(old: Definition, new: Definition, states: Mapping[str, str]) -> dict[str, str]:
+def renamed_keys(old: Definition, new: Definition, states: TextMap) -> dict[str, str]:
     """Return old context key to new one, for keys that were probably renamed."""
     was_used = collected(old)
     is_used = collected(new)
@@ -156,7 +156,7 @@ def asked(conditions: Iterable[Condition]) -> list[str]:
     return list(found)
 
 
-def renamed(old: Definition, states: Mapping[str, str], keys: Mapping[str, str]) -> Definition:
+def renamed(old: Definition, states: TextMap, keys: TextMap) -> Definition:
     """Return the old definition with the new names, so that a rename counts once."""
     if not states and not keys:
         return old

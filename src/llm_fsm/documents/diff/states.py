@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
-from llm_fsm._json import step
+from llm_fsm._json import TextMap, step
 from llm_fsm.definition.models import Definition, State
-from llm_fsm.documents.diff.change import Difference, from_to, member_changes
+from llm_fsm.documents.diff.change import Difference, Differences, from_to, member_changes
 from llm_fsm.documents.diff.renames import WORDS
 
 _PARKED = ("wait_for", "answer_schema", "flow")
@@ -14,8 +12,8 @@ _OWN = frozenset({"id", "kind", "transitions", *WORDS, *_PARKED})
 
 
 def state_changes(
-    old: Definition, before: Definition, new: Definition, renames: Mapping[str, str]
-) -> Iterator[Difference]:
+    old: Definition, before: Definition, new: Definition, renames: TextMap
+) -> Differences:
     """Yield changes of states. `before` is the old definition with the new names."""
     back = {now: was for was, now in renames.items()}
     yield from _states(old, new, renames)
@@ -24,7 +22,7 @@ def state_changes(
             yield from _state(name, before, new, back)
 
 
-def _states(old: Definition, new: Definition, renamed: Mapping[str, str]) -> Iterator[Difference]:
+def _states(old: Definition, new: Definition, renamed: TextMap) -> Differences:
     for name in old.states:
         place = "/states" + step(name)
         if old.kind_of(name) == "final" and name not in new.states:
@@ -68,9 +66,7 @@ def _end(name: str, now: str | None, place: str) -> Difference:
     return Difference(subject="state", how="renamed", message=text, pointer="/states" + step(now))
 
 
-def _state(
-    name: str, old: Definition, new: Definition, back: Mapping[str, str]
-) -> Iterator[Difference]:
+def _state(name: str, old: Definition, new: Definition, back: TextMap) -> Differences:
     """Yield changes of a state that still exists."""
     place = "/states" + step(name)
     was = old.states[name]

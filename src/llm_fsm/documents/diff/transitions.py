@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
-from llm_fsm._json import step
+from llm_fsm._json import TextMap, step
 from llm_fsm._text import listed
 from llm_fsm.definition.models import Definition, Transition
-from llm_fsm.documents.diff.change import Difference, from_to, member_changes
+from llm_fsm.documents.diff.change import Difference, Differences, from_to, member_changes
 from llm_fsm.documents.diff.reachability import Ways, stranded
 from llm_fsm.documents.diff.renames import asked, head_of
 
 _EVERYWHERE = "every state that waits"
 
 
-def transition_changes(
-    old: Definition, new: Definition, back: Mapping[str, str]
-) -> Iterator[Difference]:
+def transition_changes(old: Definition, new: Definition, back: TextMap) -> Differences:
     """Yield changes of transitions. `old` has the new names, and `back` returns the old name of a
     renamed state.
     """
@@ -66,7 +64,7 @@ class _Context:
 
     old: Definition
     new: Definition
-    back: Mapping[str, str]
+    back: TextMap
 
     @cached_property
     def before(self) -> Ways:
@@ -150,9 +148,7 @@ def _paired(
     return pairs, gone, come
 
 
-def _reordered(
-    kept: Sequence[tuple[int, int, Transition]], place: str, where: str
-) -> Iterator[Difference]:
+def _reordered(kept: Sequence[tuple[int, int, Transition]], place: str, where: str) -> Differences:
     """Yield changes of order at equal priority. `kept`: each transition that stayed, with its old
     and new places.
     """
@@ -200,7 +196,7 @@ def _out_of_reach(context: _Context, owner: str | None) -> str:
     return ""
 
 
-def _transition(edge: _Edge, context: _Context) -> Iterator[Difference]:
+def _transition(edge: _Edge, context: _Context) -> Differences:
     was = edge.old
     now = edge.new
     what = edge.what
@@ -213,7 +209,7 @@ def _transition(edge: _Edge, context: _Context) -> Iterator[Difference]:
         yield from _conditions(edge, context)
 
 
-def _conditions(edge: _Edge, context: _Context) -> Iterator[Difference]:
+def _conditions(edge: _Edge, context: _Context) -> Differences:
     """Compare conditions as a whole, because they cannot be paired."""
     texts = [
         Counter(item.model_dump_json() for item in one.conditions) for one in (edge.old, edge.new)

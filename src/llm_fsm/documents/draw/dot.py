@@ -5,9 +5,10 @@ strings.
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from textwrap import wrap
 
+from llm_fsm._json import TextMap
 from llm_fsm.documents.draw.extract import EVERYWHERE, SIGNS, DrawnState, Edge, Picture
 
 START_ID = "[*]"
@@ -15,7 +16,7 @@ START_ID = "[*]"
 
 _WIDTH = 34
 _LINES = 4
-_SHAPES: Mapping[str, str] = {
+_SHAPES: TextMap = {
     "decide": 'shape=diamond style="filled" fillcolor="#fff3cd"',
     "task": 'shape=component style="filled" fillcolor="#e2ecff"',
     "wait": 'shape=octagon style="filled" fillcolor="#f1e6ff"',
@@ -23,14 +24,14 @@ _SHAPES: Mapping[str, str] = {
     "final": 'style="rounded,filled" fillcolor="#e6f4e6" peripheries=2',
     "unknown": 'style="rounded,dashed" color="#999999"',
 }
-_COLOURS: Mapping[str, str] = {
+_COLOURS: TextMap = {
     "info": "#2f5fb3",
     "warning": "#d97700",
     "error": "#c62828",
     "covered": "#2e7d32",
     "missed": "#c62828",
 }
-_FILLS: Mapping[str, str] = {"covered": "#dff2df", "missed": "#ffd9d6"}
+_FILLS: TextMap = {"covered": "#dff2df", "missed": "#ffd9d6"}
 _LIT = "#b36b00"
 
 

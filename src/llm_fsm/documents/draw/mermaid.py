@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
+from llm_fsm._json import TextMap
 from llm_fsm.documents.draw.extract import EVERYWHERE, SIGNS, DrawnState, Edge, Picture
 
 STANDS_FOR = re.compile(r"%% (\w+) stands for (.+)")
@@ -31,7 +32,7 @@ _TAKEN = re.compile(
 _PLAIN = frozenset(" .,?!()'+=/-_*&")
 _ENTITY = re.compile(r"#(\w{1,12});")
 _DIRECTION = re.compile("d(?=irection)", re.IGNORECASE)
-_STYLES: Mapping[str, str] = {
+_STYLES: TextMap = {
     "decide": "fill:#fff3cd,stroke:#8a6d00",
     "task": "fill:#e2ecff,stroke:#2f5fb3",
     "wait": "fill:#f1e6ff,stroke:#6b3fa0",
@@ -116,7 +117,7 @@ def _node(node: DrawnState, name: str) -> Iterator[str]:
     yield from (f"    {name} : {label(part)}" for part in node.lines(node.label))
 
 
-def _edge(edge: Edge, ids: Mapping[str, str]) -> str:
+def _edge(edge: Edge, ids: TextMap) -> str:
     source = EVERYWHERE_ID if edge.source == EVERYWHERE else ids[edge.source]
     lit = "▶ " if edge.lit else ""
     auto = "auto " if edge.how == "auto" else ""
@@ -137,7 +138,7 @@ def _said(edge: Edge) -> str:
     return words
 
 
-def _classes(picture: Picture, ids: Mapping[str, str]) -> Iterator[str]:
+def _classes(picture: Picture, ids: TextMap) -> Iterator[str]:
     """Yield classes of nodes. A later one is drawn over an earlier one."""
     used: dict[str, list[str]] = {}
     for node in picture.nodes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import fields
 from datetime import timedelta
 from functools import partial
@@ -34,6 +34,7 @@ from llm_fsm.durable.temporal.flows import (
 )
 from llm_fsm.engine.batch import BatchLine, play_lines
 from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.upkeep import CurrentMachines
 from llm_fsm.errors import ConversationConflict, ConversationNotFound, LLMFSMError, StoreError, told
 
 T = TypeVar("T")
@@ -48,7 +49,7 @@ _COLUMNS = tuple(column.name for column in fields(BatchLine))
 class Activities:
     """The work itself, on the machines of one process by name and SHA-256 of their definitions."""
 
-    def __init__(self, machines: Callable[[], Iterable[AsyncMachine]]) -> None:
+    def __init__(self, machines: CurrentMachines) -> None:
         self._machines = machines
 
     def _machine(self, name: str, sha: str) -> AsyncMachine:
@@ -135,11 +136,7 @@ async def _beating(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def work(
-    address: str,
-    machines: Callable[[], Iterable[AsyncMachine]],
-    told_away: Report,
-    chunks: int = 2,
-    every: float = 60.0,
+    address: str, machines: CurrentMachines, told_away: Report, chunks: int = 2, every: float = 60.0
 ) -> None:
     """Work for Temporal until cancelled. Now and then it asks the store what is due soon.
 
@@ -167,9 +164,7 @@ async def work(
         raise
 
 
-async def _work(
-    client: Client, machines: Callable[[], Iterable[AsyncMachine]], chunks: int, every: float
-) -> None:
+async def _work(client: Client, machines: CurrentMachines, chunks: int, every: float) -> None:
     """Work until cancelled. Raises RuntimeError if the connection must be made anew."""
     activities = Activities(machines)
 
@@ -218,9 +213,7 @@ def _worker(
     )
 
 
-async def _watch(
-    client: Client, machines: Callable[[], Iterable[AsyncMachine]], ahead: float
-) -> bool:
+async def _watch(client: Client, machines: CurrentMachines, ahead: float) -> bool:
     """Open workflows for what is due; return False while Temporal or the store is away."""
     try:
         for machine in machines():

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from fastapi import APIRouter, Query
 
-from llm_fsm._json import JsonDict
+from llm_fsm._json import JsonDict, TextMap
 from llm_fsm.definition.schema import definition_schema
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.documents.loader import load
@@ -99,7 +98,7 @@ def _created(studio: Studio, body: models.NewBody) -> models.Created:
     return models.Created(files=list(files))
 
 
-def _files(studio: Studio, body: models.NewBody) -> Mapping[str, str]:
+def _files(studio: Studio, body: models.NewBody) -> TextMap:
     """Return the text of each file of a new definition, the definition first."""
     if studio.new_files is not None:
         template = None if body.template == STARTER else body.template

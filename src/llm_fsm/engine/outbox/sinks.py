@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
+from llm_fsm._json import TextMap
 from llm_fsm._text import nearest, sha256_of
 from llm_fsm.engine.outbox.delivery import Delivery
 from llm_fsm.errors import ConfigurationError
@@ -124,7 +125,7 @@ def sink(
     events: Collection[str] | None = None,
     states: Collection[str] | None = None,
     timeout: float = 30.0,
-    headers: Mapping[str, str] | None = None,
+    headers: TextMap | None = None,
     secret: str | None = None,
 ) -> Sink:
     """Make a sink from a function or a webhook URL.

@@ -19,7 +19,6 @@ import hashlib
 import hmac
 import json
 import time
-from collections.abc import Mapping
 from dataclasses import asdict
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -27,7 +26,7 @@ from weakref import WeakKeyDictionary
 import aiohttp
 from yarl import URL
 
-from llm_fsm._json import JsonDict
+from llm_fsm._json import JsonDict, TextMap
 from llm_fsm._text import is_address, sha256_of
 from llm_fsm.engine.outbox.delivery import Delivery
 from llm_fsm.errors import ConfigurationError
@@ -50,7 +49,7 @@ class Webhook:
         ConfigurationError: The URL or a header is wrong.
     """
 
-    def __init__(self, url: str, *, headers: Mapping[str, str], secret: str | None = None) -> None:
+    def __init__(self, url: str, *, headers: TextMap, secret: str | None = None) -> None:
         if not is_address(url):
             raise ConfigurationError(
                 f"a sink is a function or an http:// or https:// address, not {url!r}"

@@ -18,7 +18,15 @@ from llm_fsm._json import grouped, step
 from llm_fsm.definition.graph import explored, gathered, path_in, reachable
 from llm_fsm.definition.names import declared_key, root_of
 from llm_fsm.definition.reply_names import Mention, mentions, placeholders
-from llm_fsm.lint.document import SYSTEM_NAMES, Computed, Document, Placed, once, texts_of_states
+from llm_fsm.lint.document import (
+    SYSTEM_NAMES,
+    Computed,
+    Document,
+    Pairs,
+    Placed,
+    once,
+    texts_of_states,
+)
 from llm_fsm.lint.graph import (
     Arc,
     GlobalTransitions,
@@ -433,7 +441,7 @@ def inputs(document: Document) -> Iterator[Use]:
             yield Use(name, key, pointer)
 
 
-def mapped(placed: Placed) -> Iterator[tuple[str, str]]:
+def mapped(placed: Placed) -> Pairs:
     """Yield (context key, pointer) for every key that an `output` mapping sets."""
     for key in placed.at("output").value:
         yield key, f"{placed.pointer}/output{step(key)}"

@@ -13,7 +13,7 @@ from llm_fsm._text import nearest
 from llm_fsm.conditions.coercion import Meter, number_of
 from llm_fsm.conditions.operators import EQUALITIES
 from llm_fsm.definition.json_schema.validator import types_of
-from llm_fsm.lint.document import Document
+from llm_fsm.lint.document import Document, Pairs
 from llm_fsm.lint.facts.data_flow import DataFlow
 from llm_fsm.lint.facts.schema_parts import SchemaPart, refusal
 from llm_fsm.lint.facts.suggestions import quoted
@@ -104,7 +104,7 @@ def reads(document: Document) -> Iterator[Read]:
                 yield Read(f"{part.pointer}/var{item}", name, key, schema)
 
 
-def never(document: Document) -> Iterator[tuple[str, str]]:
+def never(document: Document) -> Pairs:
     """Yield (pointer, message) for texts that elements of declared lists, or their members, never
     equal.
     """

@@ -15,15 +15,15 @@ from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
-from llm_fsm._json import JsonMap, as_list, grouped
+from llm_fsm._json import JsonMap, TextMap, as_list, grouped
 from llm_fsm.definition.graph import path_in, reachable, reversed_graph, search_tree, shortest_path
-from llm_fsm.lint.document import Computed, Document, once
+from llm_fsm.lint.document import Computed, Document, Pairs, once
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow
 from llm_fsm.lint.facts.paths import PathStep, Routes, routes, state_of
 
 _MOST_ENDS = 50
 VERBS = ("never", "always", "eventually")
-LIMITS: Mapping[str, str] = {"before": "never", "after": "always"}
+LIMITS: TextMap = {"before": "never", "after": "always"}
 
 
 class FormError(ValueError):
@@ -293,9 +293,7 @@ class PropertyPaths:
             if path := path_in(tree, stop):
                 yield (*path, target)
 
-    def _demanding(
-        self, keys: Iterable[str], graph: Mapping[str, Sequence[str]]
-    ) -> Iterator[tuple[str, str]]:
+    def _demanding(self, keys: Iterable[str], graph: Mapping[str, Sequence[str]]) -> Pairs:
         """Yield (stop, target) for each step in the graph that demands one of the keys."""
         for key in keys:
             for stop, steps in self.steps.items():

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from llm_fsm._json import object_at, step, texts_at
-from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, once, once_each, texts_of_states
+from llm_fsm._json import TextMap, object_at, step, texts_at
+from llm_fsm.lint.document import (
+    SYSTEM_NAMES,
+    Document,
+    Pairs,
+    Placed,
+    once,
+    once_each,
+    texts_of_states,
+)
 from llm_fsm.lint.facts.suggestions import Slips
 from llm_fsm.lint.logics import compiled_rules, conditions_of, transitions_of
 
@@ -36,7 +44,7 @@ def has_words(state: Placed) -> bool:
 
 
 @once_each
-def texts(document: Document) -> Iterator[tuple[str, str]]:
+def texts(document: Document) -> Pairs:
     """Yield (pointer, text) for everything that only the model reads."""
     for key in ("description", "persona"):
         if text := document.root.text(key):
@@ -87,7 +95,7 @@ def _texts_in(value: Any, pointer: str, depth: int) -> Iterator[PlacedText]:
                 yield from _texts_in(item, f"{pointer}/{index}", depth + 1)
 
 
-def replies(document: Document) -> Iterator[tuple[str, str]]:
+def replies(document: Document) -> Pairs:
     """Yield (pointer, text) for the fixed replies."""
     for state in document.states.values():
         if text := state.text("reply"):
@@ -97,7 +105,7 @@ def replies(document: Document) -> Iterator[tuple[str, str]]:
         yield f"{rule.pointer}/reply", text
 
 
-def failure_words(document: Document) -> Iterator[tuple[str, str]]:
+def failure_words(document: Document) -> Pairs:
     """Yield (pointer, text) for the replies to a model's failure."""
     for owner in (document.root, *document.states.values()):
         model = owner.at("model")
@@ -107,7 +115,7 @@ def failure_words(document: Document) -> Iterator[tuple[str, str]]:
 
 
 @once
-def known_names(document: Document) -> Mapping[str, str]:
+def known_names(document: Document) -> TextMap:
     """Return every name that texts may use, and its kind: keys, their fields and values, states,
     tools.
     """

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from llm_fsm._json import object_at, step, texts_at
 from llm_fsm.definition.names import label
-from llm_fsm.lint.document import Document, Placed, once_each
+from llm_fsm.lint.document import Document, Pairs, Placed, once_each
 from llm_fsm.lint.facts.texts import failure_words, replies
 
 _SILENT = ("decide", "task", "subflow")
@@ -15,7 +15,7 @@ _SILENT = ("decide", "task", "subflow")
 
 
 @once_each
-def spoken_texts(document: Document) -> Iterator[tuple[str, str]]:
+def spoken_texts(document: Document) -> Pairs:
     """Yield (pointer, text) for everything that the machine says or shows to a user.
 
     The pointer of a choice is that of its label, also where the choice is a text.
@@ -45,13 +45,13 @@ def spoken_texts(document: Document) -> Iterator[tuple[str, str]]:
     yield from _of_schema(keys)
 
 
-def _texts(placed: Placed, *keys: str) -> Iterator[tuple[str, str]]:
+def _texts(placed: Placed, *keys: str) -> Pairs:
     for key in keys:
         if text := placed.text(key):
             yield placed.pointer + step(key), text
 
 
-def _of_schema(schema: Placed) -> Iterator[tuple[str, str]]:
+def _of_schema(schema: Placed) -> Pairs:
     """Yield the texts of the parts of a schema."""
     parts = (*schema.members("properties"), schema.at("items"))
     for part in [part for part in parts if part.value]:
@@ -84,7 +84,7 @@ def translated_replies(document: Document) -> Iterator[TranslatedReply]:
                 yield TranslatedReply(texts.name, place, sources[pointer], text)
 
 
-def further_languages(document: Document) -> Iterator[tuple[str, str]]:
+def further_languages(document: Document) -> Pairs:
     """Yield (pointer, tag) for each language beside the definition's own."""
     own = document.root.get("language") or "en"
     for pointer, tag in document.root.texts("languages"):
@@ -92,7 +92,7 @@ def further_languages(document: Document) -> Iterator[tuple[str, str]]:
             yield pointer, tag
 
 
-def untranslated(document: Document, tag: str) -> Iterator[tuple[str, str]]:
+def untranslated(document: Document, tag: str) -> Pairs:
     """Yield (pointer, text) for the texts that a language does not have."""
     known = object_at(document.root.value.get("texts"), tag)
     for pointer, text in spoken_texts(document):

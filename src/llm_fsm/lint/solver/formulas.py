@@ -6,9 +6,10 @@ An operation beyond reasoning becomes a test with an unknown outcome, which is t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from llm_fsm._json import TextMap
 from llm_fsm.conditions.compiler import CompiledRule, compile_rule, test
 from llm_fsm.conditions.nodes import Node
 from llm_fsm.conditions.operators import CLOCKS, COMPARISONS
@@ -26,8 +27,8 @@ from llm_fsm.lint.solver.value_sets import EVERYTHING, ValueSet, points
 _ENCODER = json.JSONEncoder(sort_keys=True)
 _FINITE = 64
 """Keys with at most this many values are tested value by value."""
-_MIRRORED: Mapping[str, str] = {">": "<", ">=": "<="}
-_NEGATED: Mapping[str, str] = {"!=": "==", "!==": "==="}
+_MIRRORED: TextMap = {">": "<", ">=": "<="}
+_NEGATED: TextMap = {"!=": "==", "!==": "==="}
 _TRUTHS = COMPARISONS | {
     "!",
     "!!",

@@ -18,6 +18,7 @@ from llm_fsm.lint.facts.suggestions import as_json, quoted
 from llm_fsm.lint.facts.transitions import arriving
 from llm_fsm.lint.graph import (
     Arc,
+    Arcs,
     arcs_from,
     calls_definition,
     global_arcs,
@@ -146,11 +147,11 @@ class Reasoning:
     # -- decisions
 
     @cached_property
-    def decided(self) -> Computed[str, tuple[Arc, ...]]:
+    def decided(self) -> Computed[str, Arcs]:
         """State to the arcs that only conditions decide, in the order in which they are tried."""
         return Computed(self._decided_in)
 
-    def _decided_in(self, state: str) -> tuple[Arc, ...]:
+    def _decided_in(self, state: str) -> Arcs:
         kind = kind_of(self.document, state)
         if kind == "converse" and not self._pushes:
             return tuple(
@@ -180,7 +181,7 @@ class Reasoning:
         return tuple(state for state in self.document.states if self.decided[state])
 
     @cached_property
-    def shadowed(self) -> Mapping[str, tuple[Arc, ...]]:
+    def shadowed(self) -> Mapping[str, Arcs]:
         """State to its arcs that earlier ones cover, if only conditions decide."""
         found = {}
         for state in self.deciding:

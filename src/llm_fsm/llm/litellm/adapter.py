@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import structs
 
 from llm_fsm._async import in_words
-from llm_fsm._json import JsonDict, JsonMap, copied
+from llm_fsm._json import JsonDict, JsonMap, TextMap, copied
 from llm_fsm._text import without_keys
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.litellm.lazy_import import import_litellm
@@ -240,7 +240,7 @@ class LiteLLM:
         cost = _cost(litellm, model, gathered["usage"]) or reply.cost
         yield structs.replace(reply, cost=cost, native=_signed(reply, model))
 
-    def _options_for(self, model: str) -> Mapping[str, str]:
+    def _options_for(self, model: str) -> TextMap:
         return self._options if owner_of(model) == owner_of(self._model) else {}
 
     async def _ready(self, model: str) -> tuple[Any, ReplyModes]:

@@ -20,7 +20,7 @@ from msgspec import structs
 from yarl import URL
 
 from llm_fsm._async import in_words
-from llm_fsm._json import JsonDict, in_bytes, in_unicode
+from llm_fsm._json import JsonDict, TextMap, in_bytes, in_unicode
 from llm_fsm._text import without_keys
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.openai.completion import (
@@ -84,7 +84,7 @@ class CompatLLM:
         *,
         base_url: str,
         api_key: str | None = None,
-        headers: Mapping[str, str] | None = None,
+        headers: TextMap | None = None,
         timeout: float | None = None,
         retry: RetryPolicy | None = None,
         pacing: Pacing | None = None,
@@ -485,7 +485,7 @@ def _checked_key(api_key: str | None) -> str:
     return key
 
 
-def _headers(key: str, further: Mapping[str, str]) -> dict[str, str]:
+def _headers(key: str, further: TextMap) -> dict[str, str]:
     headers = {
         "Content-Type": "application/json",
         "Accept": "application/json",

@@ -7,7 +7,7 @@ thread for each request. It would also refuse a request with a key to a host tha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from io import BytesIO
 from types import SimpleNamespace
 from urllib.request import getproxies, proxy_bypass
@@ -15,6 +15,7 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 from yarl import URL
 
+from llm_fsm._json import TextMap
 from llm_fsm._text import is_local
 from llm_fsm.errors import ConfigurationError
 
@@ -70,7 +71,7 @@ class Post:
     Raises ConfigurationError for an impossible header.
     """
 
-    def __init__(self, url: URL, headers: Mapping[str, str], proxy: URL | None = None) -> None:
+    def __init__(self, url: URL, headers: TextMap, proxy: URL | None = None) -> None:
         self._url = url
         self._waiting: set[asyncio.Timeout] = set()
         self._arriving: set[HttpAnswer] = set()
@@ -170,7 +171,7 @@ def proxy_for(url: URL) -> URL | None:
     return proxy
 
 
-def checked_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
+def checked_headers(headers: TextMap) -> TextMap:
     """Check headers. Raises ConfigurationError."""
     for name, value in headers.items():
         if not (name.isascii() and name.isprintable() and name) or any(

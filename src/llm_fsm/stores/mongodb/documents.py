@@ -27,7 +27,7 @@ from typing import Any
 from pymongo import ASCENDING, DESCENDING, ReturnDocument
 from pymongo import errors as faults
 
-from llm_fsm._json import JsonDict, JsonMap, without_none
+from llm_fsm._json import JsonDict, JsonMap, TextMap, without_none
 from llm_fsm.stores.base import (
     ANY_PAUSE,
     BEGUN_MESSAGE,
@@ -86,7 +86,7 @@ class Documents:
     Raises PyMongoError.
     """
 
-    def __init__(self, database: Any, held: Mapping[str, str]) -> None:
+    def __init__(self, database: Any, held: TextMap) -> None:
         self._held = held
         self._database = database
         self._turns = database["turns"]

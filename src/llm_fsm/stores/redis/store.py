@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from itertools import chain
 from typing import Any
 from urllib.parse import urlsplit
 
-from llm_fsm._json import json_text
+from llm_fsm._json import TextMap, json_text
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.stores.base import (
     AcceptedMessage,
@@ -146,7 +146,7 @@ class RedisStore(FindsJournals, PerLoop[RedisLink]):
             raise step_exists(conversation_id, step)
 
     async def journalled(self, conversation_id: str) -> Sequence[str]:
-        steps: Mapping[str, str] = await self._ask("HGETALL", self._key("j", conversation_id))
+        steps: TextMap = await self._ask("HGETALL", self._key("j", conversation_id))
         return tuple(steps[step] for step in sorted(steps, key=int))
 
     async def forget_journal(self, conversation_id: str) -> None:

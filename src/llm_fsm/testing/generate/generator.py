@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, json_text, plain, without, without_none
+from llm_fsm._json import JsonDict, JsonMap, TextMap, json_text, plain, without, without_none
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.subflows import gather
 from llm_fsm.engine.conversation import Turn
@@ -30,7 +30,7 @@ from llm_fsm.session.turn_record import events_of, of_kind
 from llm_fsm.testing.coverage import Coverage, coverage_of, touched_by
 from llm_fsm.testing.generate.decisions import Decisions, MachineMutants
 from llm_fsm.testing.generate.paths import Act
-from llm_fsm.testing.generate.planner import Plan, Planner
+from llm_fsm.testing.generate.planner import Plan, Planner, Plans
 from llm_fsm.testing.generate.solver import SAID
 from llm_fsm.testing.generate.values import samples
 from llm_fsm.testing.generate.wanted import Wanted
@@ -214,7 +214,7 @@ class _Maker:
         )
         return Player(suite_of(text, file=place, drafts=True), host=host)
 
-    def plans(self, wanted: Wanted) -> Iterator[Plan]:
+    def plans(self, wanted: Wanted) -> Plans:
         """Yield plans for the states, nearest first, that may touch or tell something new."""
         yield Plan(name="begins", greet=True)
         near = self.planner.paths.shortest
@@ -322,7 +322,7 @@ def _host(works: Iterable[tuple[Definition, JsonMap]]) -> JsonDict:
     return {key: value for key, value in (("tools", tools), ("functions", functions)) if value}
 
 
-def _result(output: Mapping[str, str], values: JsonMap) -> JsonDict:
+def _result(output: TextMap, values: JsonMap) -> JsonDict:
     """Make a result in which an output mapping finds a value."""
     result = {"ok": True}
     for key, path in output.items():

@@ -14,7 +14,7 @@ from typing import Any
 
 from llm_fsm._json import JsonDict, JsonMap, json_text, object_at, without, without_none
 from llm_fsm.definition.models import Definition
-from llm_fsm.lint.graph import Arc, arcs_from
+from llm_fsm.lint.graph import Arc, Arcs, arcs_from
 from llm_fsm.lint.solver.cases import put
 from llm_fsm.lint.solver.solver import Reasoning
 from llm_fsm.session.quotes import SAID
@@ -202,10 +202,10 @@ class MachinePaths:
         return whole
 
     @cached_property
-    def shortest(self) -> Mapping[str, tuple[Arc, ...]]:
+    def shortest(self) -> Mapping[str, Arcs]:
         """The transitions of a shortest path to each state that has one."""
         initial = self.known.document.initial
-        found: dict[str, tuple[Arc, ...]] = {} if initial is None else {initial: ()}
+        found: dict[str, Arcs] = {} if initial is None else {initial: ()}
         queue = list(found)
         while queue:
             state = queue.pop(0)

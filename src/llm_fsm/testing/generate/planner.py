@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from llm_fsm._json import JsonDict, JsonMap, step, without
+from llm_fsm._json import JsonDict, JsonMap, TextMap, step, without
 from llm_fsm.definition.models import Definition
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.graph import arcs_from, digressions_of, global_arcs
@@ -68,6 +68,9 @@ class Plan:
     """True if it is also played for what else it may touch."""
 
 
+Plans = Iterator[Plan]
+
+
 @dataclass(frozen=True)
 class Planner:
     """The plans for one definition.
@@ -117,7 +120,7 @@ class Planner:
                     before.setdefault(target, set()).add(name)
         return before
 
-    def plans(self, state: str) -> Iterator[Plan]:
+    def plans(self, state: str) -> Plans:
         """Yield the plans for a state, after a shortest path and then directly in the state, short
         plans first.
         """
@@ -130,7 +133,7 @@ class Planner:
             yield from (self._after(before, plan) for plan in tried if plan.state == state)
         yield from tried
 
-    def tool_plans(self) -> Iterator[Plan]:
+    def tool_plans(self) -> Plans:
         """Yield a plan for each tool of a state; two if a person approves the call: a yes and a no."""
         for state, settings in self.definition.states.items():
             said = (Act(),) if self.definition.kind_of(state) == "converse" else ()
@@ -174,7 +177,7 @@ class Planner:
         }.get(kind, lambda _: iter(()))
         return [*first, *tried(state)]
 
-    def _talks(self, state: str) -> Iterator[Plan]:
+    def _talks(self, state: str) -> Plans:
         plan = self._mine.program.states[state]
         picks: dict[str, list[Move]] = {}
         for move in plan.moves:
@@ -214,14 +217,14 @@ class Planner:
             name=f"{state}: to {target}", state=state, context=context, acts=acts, aims=trial.aims
         )
 
-    def _open_but_stays(self, state: str, move: Move) -> Iterator[Plan]:
+    def _open_but_stays(self, state: str, move: Move) -> Plans:
         """Plan to stay although a way is open: a way that needs no pick would be taken."""
         aims = self._named([f"{move.pointer}: auto"])
         for trial in self._trials(state, [move]):
             if verdict(move, self._data(state, trial.context, trial.turn)).holds:
                 yield replace(self._picking(state, state, None, trial), aims=aims)
 
-    def _values(self, state: str) -> Iterator[Plan]:
+    def _values(self, state: str) -> Plans:
         """Plan to say values at the bounds of the keys that a state collects, on both sides."""
         for key in self._keys_of(state):
             proofs = Counter[str]()
@@ -246,7 +249,7 @@ class Planner:
         return [key for key, where in self._places.items() if where == state]
 
     @cached_property
-    def _places(self) -> Mapping[str, str]:
+    def _places(self) -> TextMap:
         states = self._mine.program.states
         talking = [name for name in self.paths.shortest if states[name].kind == "converse"]
         talking += [name for name in states if states[name].kind == "converse"]
@@ -298,7 +301,7 @@ class Planner:
                 break
         return found
 
-    def _silence(self) -> Iterator[Plan]:
+    def _silence(self) -> Plans:
         talks = self.definition.kind_of(self.definition.initial_state) == "converse"
         if talks and "silence" in self.definition.patterns:
             yield Plan(
@@ -306,7 +309,7 @@ class Planner:
                 acts=(Act(), *(Act(kind="wait", wait=seconds) for seconds in _SILENT)),
             )
 
-    def _waits(self, state: str) -> Iterator[Plan]:
+    def _waits(self, state: str) -> Plans:
         placed = self._known.document.states[state].value
         schema = placed.get("answer_schema")
         given = placed.get("output")
@@ -330,7 +333,7 @@ class Planner:
                     acts=(Act(kind="wait", wait=moment),),
                 )
 
-    def _works(self, state: str) -> Iterator[Plan]:
+    def _works(self, state: str) -> Plans:
         placed = self._known.document.states[state]
         full = self.paths.near(state)
         arcs = arcs_from(self._known.document)[state]
@@ -358,7 +361,7 @@ class Planner:
         for refuses in refused:
             yield replace(base, name=f"{state}: fails", refuses=refuses)
 
-    def _checked(self, state: str, labels: Sequence[str], base: Plan) -> Iterator[Plan]:
+    def _checked(self, state: str, labels: Sequence[str], base: Plan) -> Plans:
         """Plan outputs with which a key result passes, and would not if it were changed."""
         checks = [
             (check_place(state, number), check.logic)
@@ -379,7 +382,7 @@ class Planner:
                     aims = self._named(told)
                     yield replace(base, context=context, outputs=works, aims=aims)
 
-    def _calls(self, state: str) -> Iterator[Plan]:
+    def _calls(self, state: str) -> Plans:
         """Try every path through the called machine, each transition out of it, and the plans
         inside it.
         """
@@ -406,7 +409,7 @@ class Planner:
                     replace(base, acts=(*before.acts, Act(to=target), Act())) for target in leaving
                 )
 
-    def _decides(self, state: str) -> Iterator[Plan]:
+    def _decides(self, state: str) -> Plans:
         yield Plan(name=f"{state}: begins", state=state, greet=True)
         for trial in self._apart(state):
             name = f"{state}: decides"

@@ -17,7 +17,7 @@ from llm_fsm.conditions.coercion import is_number, is_whole, look_up
 from llm_fsm.conditions.compiler import ConditionError, compile_rule, test
 from llm_fsm.conditions.operators import COMPARISONS
 from llm_fsm.definition.names import VALID
-from llm_fsm.lint.document import SYSTEM_NAMES
+from llm_fsm.lint.document import SYSTEM_NAMES, Pairs
 from llm_fsm.lint.graph import Arc
 from llm_fsm.lint.logics import logics_of
 from llm_fsm.lint.solver.cases import placed
@@ -256,7 +256,7 @@ class Solver:
         return accepted[:most]
 
 
-def patterns(rule: object) -> Iterator[tuple[str, str]]:
+def patterns(rule: object) -> Pairs:
     """Yield (name, expression) for keys that a rule matches against an expression; "" for members
     of a list.
     """

@@ -9,7 +9,7 @@ from typing import Any
 from llm_fsm._json import JsonMap
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.compiler import CompiledRule, compile_rule, test
-from llm_fsm.lint.document import Placed
+from llm_fsm.lint.document import Pairs, Placed
 from llm_fsm.lint.solver.cases import placed
 from llm_fsm.lint.solver.outcomes import operation
 from llm_fsm.testing.generate.solver import inner_rules, literals_in, patterns, sizes, text
@@ -90,7 +90,7 @@ def _tried(
     yield from ("a" * length for length in lengths)
 
 
-def _patterns_in(logics: Sequence[Any]) -> Iterator[tuple[str, str]]:
+def _patterns_in(logics: Sequence[Any]) -> Pairs:
     return chain.from_iterable(map(patterns, logics))
 
 

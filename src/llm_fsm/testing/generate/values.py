@@ -5,15 +5,15 @@ always the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, list_at, object_at, without_none
+from llm_fsm._json import JsonDict, JsonMap, TextMap, list_at, object_at, without_none
 from llm_fsm.lint.solver.value_sets import domain
 
-_FORMATS: Mapping[str, str] = {
+_FORMATS: TextMap = {
     "email": "ada@example.com",
     "date": "2030-05-17",
     "time": "09:30:00Z",
@@ -26,16 +26,7 @@ _FORMATS: Mapping[str, str] = {
     "ipv6": "2001:db8::1",
     "regex": "a+",
 }
-_CLASSES: Mapping[str, str] = {
-    "d": "7",
-    "w": "a",
-    "s": " ",
-    "D": "a",
-    "W": "-",
-    "S": "a",
-    "b": "",
-    "B": "",
-}
+_CLASSES: TextMap = {"d": "7", "w": "a", "s": " ", "D": "a", "W": "-", "S": "a", "b": "", "B": ""}
 _PLAIN = "aA1 -_.@/"
 _REPEATS = re.compile(r"\{(\d+)(,?)(\d*)\}")
 _TEXTS = ("Ada", "two words", "ada@example.com", "2030-05-17", "12", "AB-123", "+49 170 1234567")

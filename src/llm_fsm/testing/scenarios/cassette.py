@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct, ValidationError, convert, structs, to_builtins
 
-from llm_fsm._json import JsonDict, JsonMap, json_text
+from llm_fsm._json import JsonDict, JsonMap, TextMap, json_text
 from llm_fsm._text import sha256_of
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.files import read_replies, write
@@ -34,7 +34,7 @@ _SECTION = re.compile(r"<([a-z_]+)>(.*?)</\1>", re.DOTALL)
 _SAID = re.compile(r"⟦say (\d+) (\d+) (\d+)⟧")
 _DIGITS = 12
 
-Prompt = Mapping[str, Mapping[str, str]]
+Prompt = Mapping[str, TextMap]
 
 
 class CassetteEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):

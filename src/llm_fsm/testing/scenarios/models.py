@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 from pydantic_core import PydanticCustomError
 
-from llm_fsm._json import JsonDict, JsonMap, escape, list_at
+from llm_fsm._json import JsonDict, JsonMap, TextMap, escape, list_at
 from llm_fsm._text import nearest
 from llm_fsm.conditions.compiler import ConditionError, compile_rule, evaluate
 from llm_fsm.definition.marks import MarkedModel, NamedKey, NamedState, WrittenAs
@@ -25,7 +25,7 @@ from llm_fsm.definition.models import JsonObject
 from llm_fsm.definition.naming import Naming
 from llm_fsm.session.events import EVENTS
 
-DIALOGUE_KEYS: Mapping[str, str] = {"clock": "time", "what": "description"}
+DIALOGUE_KEYS: TextMap = {"clock": "time", "what": "description"}
 """Keys of dialogues with labels, and the keys of a case that they are."""
 BEGINNING = 1893456000.0
 """The time at which a case begins by default: 2030-01-01T00:00:00Z."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
 from msgspec import structs
 
+from llm_fsm._json import TextMap
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM, form_of
 from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm, TakenForm
@@ -37,7 +38,7 @@ def said_in(play: Play) -> list[str]:
     return ["", *(step.say or "" for step in play.case.steps)]
 
 
-def keys_of(environ: Mapping[str, str]) -> set[str]:
+def keys_of(environ: TextMap) -> set[str]:
     """Return the values of environment variables that are keys."""
     return {
         value

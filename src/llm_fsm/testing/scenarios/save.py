@@ -19,7 +19,7 @@ from llm_fsm.session.memory import NAMES as MEMORY_TOOLS
 from llm_fsm.session.redaction import MIN_SECRET_CHARS, spelled
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, events_of, first_of, without_undone
+from llm_fsm.session.turn_record import Records, TurnRecord, events_of, first_of, without_undone
 from llm_fsm.testing.scenarios.redaction import disguised, secret_samples
 from llm_fsm.testing.scenarios.returned import returned_in
 from llm_fsm.turn.compiled import CompiledMachine
@@ -44,9 +44,7 @@ outside.
 """
 
 
-def document_of(
-    program: CompiledMachine, definition: str, records: Sequence[TurnRecord], name: str
-) -> JsonDict:
+def document_of(program: CompiledMachine, definition: str, records: Records, name: str) -> JsonDict:
     """Return the file of tests for a conversation given by its records. `definition` is the
     definition's name in the file.
 
@@ -84,7 +82,7 @@ class _Saver:
         self.clock = 0.0
         self._timed = any(word in program.document for word in _TIMES)
 
-    def case(self, records: Sequence[TurnRecord]) -> JsonDict:
+    def case(self, records: Records) -> JsonDict:
         first, *others = records
         started = first_of(first.events, ev.Started)
         case: JsonDict = {}
@@ -114,7 +112,7 @@ class _Saver:
         case["steps"] = steps
         return case
 
-    def picky(self, records: Sequence[TurnRecord]) -> dict[str, JsonDict]:
+    def picky(self, records: Records) -> dict[str, JsonDict]:
         """Return tools that ask a person first, with the arguments for which they did not, because
         a test would ask.
         """

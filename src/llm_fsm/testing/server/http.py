@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, TextMap
 
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
@@ -29,7 +29,7 @@ class HttpReply:
 
     status: int = 200
     body: bytes | str | JsonMap | Sequence[Any] | None = b""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: TextMap = field(default_factory=dict)
     delay: float = 0.0
     cut_after: int | None = None
     pace: float = 0.0
@@ -98,7 +98,7 @@ async def stream(
     return not cut
 
 
-def _head(status: int, headers: Mapping[str, str]) -> bytes:
+def _head(status: int, headers: TextMap) -> bytes:
     lines = [
         f"HTTP/1.1 {status} {_PHRASES.get(status, '')}",
         *(f"{name}: {value}" for name, value in headers.items()),

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Self, TypeAlias
 
-from llm_fsm._json import JsonDict
+from llm_fsm._json import JsonDict, TextMap
 from llm_fsm.engine.portal import Portal
 from llm_fsm.llm.scripted import scripted_reply
 from llm_fsm.testing.server.completions import (
@@ -44,7 +44,7 @@ class SeenRequest:
     """A request to `/chat/completions`: its JSON, and its headers with lower-case names."""
 
     body: JsonDict
-    headers: Mapping[str, str]
+    headers: TextMap
 
 
 Said: TypeAlias = str | JsonDict | HttpReply | FaultyStream
@@ -157,12 +157,7 @@ class ScriptedServer:
             writer.close()
 
     async def _answer(
-        self,
-        writer: asyncio.StreamWriter,
-        method: str,
-        path: str,
-        headers: Mapping[str, str],
-        content: bytes,
+        self, writer: asyncio.StreamWriter, method: str, path: str, headers: TextMap, content: bytes
     ) -> bool:
         """Send one answer. Return false if the connection must be closed."""
         if path.endswith("/models"):

@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import Any
 
 from llm_fsm._async import in_words
-from llm_fsm._json import JsonMap, as_text
+from llm_fsm._json import JsonMap, TextMap, as_text
 from llm_fsm._text import is_local
 from llm_fsm.definition.json_schema.inline import flattened
 from llm_fsm.errors import ConfigurationError
@@ -67,10 +67,10 @@ class McpServer:
 
     alias: str
     command: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: TextMap = field(default_factory=dict)
     cwd: str | None = None
     url: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: TextMap = field(default_factory=dict)
 
     @property
     def where(self) -> str:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from llm_fsm._json import JsonDict, JsonMap, without
+from llm_fsm._json import JsonDict, JsonMap, TextMap, without
 from llm_fsm._text import is_address, suggestion
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.session.messages import ToolSpec
@@ -149,7 +149,7 @@ class McpServers:
         self._off = {alias for alias in read if _is_off(found[alias])}
         self._servers = without(read, self._off)
         self._specs: dict[str, dict[str, ToolSpec]] = {}
-        self._faults: dict[str, Mapping[str, str]] = {}
+        self._faults: dict[str, TextMap] = {}
         self._acting: dict[str, frozenset[str]] = {}
         self.listed = 0
         """The number of requests for a list of tools."""

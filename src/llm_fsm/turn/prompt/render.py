@@ -18,7 +18,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, TextMap
 from llm_fsm._text import clean, cut, escaped, estimate
 from llm_fsm._zones import zone_of
 from llm_fsm.definition.json_schema.inline import lean, mapped
@@ -73,7 +73,7 @@ class Prompts:
     """The compiled prompt files. Rarely used templates compile on first use."""
 
     environment: Environment
-    sources: Mapping[str, str]
+    sources: TextMap
     system: Template
     turn: Template
 
@@ -98,7 +98,7 @@ class Prompts:
         return self.environment.from_string(self.sources["summary"])
 
 
-def compile_prompts(sources: Mapping[str, str]) -> Prompts:
+def compile_prompts(sources: TextMap) -> Prompts:
     """Compile the prompt files; `sources` is file name without ending to text, one for each of
     `Prompts`.
     """

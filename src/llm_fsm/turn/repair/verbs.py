@@ -16,7 +16,7 @@ from llm_fsm.definition.names import label
 from llm_fsm.languages import LANGUAGE
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
-from llm_fsm.session.session import Session
+from llm_fsm.session.session import Origins, Session
 from llm_fsm.turn import assignments, closing, handlers, response, subflows, transitions
 from llm_fsm.turn.available import AvailableMoves
 from llm_fsm.turn.compiled import CompiledState
@@ -442,7 +442,7 @@ def _choices(turn: TurnState) -> str:
     return "\n".join(f"• {point}" for point in points)
 
 
-def _root_origins(session: Session) -> Mapping[str, tuple[int, str]]:
+def _root_origins(session: Session) -> Origins:
     root = session.root_frame()
     return session.origins if root is None else root.saved["origins"]
 

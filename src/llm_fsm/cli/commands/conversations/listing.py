@@ -36,7 +36,7 @@ from llm_fsm.definition.subflows import secret_keys
 from llm_fsm.engine.recovery import reopen
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.records.stuck_turns import StuckTurn, stuck_turns
-from llm_fsm.session.turn_record import TurnRecord, parse
+from llm_fsm.session.turn_record import Records, parse
 from llm_fsm.stores.base import Listed, ListQuery, Store, every_line, kept_definition
 
 _PAGE = 1000
@@ -310,7 +310,7 @@ async def _neighbours(store: Store, conversation_id: str) -> Sequence[str]:
     return [line.conversation_id for line in found]
 
 
-async def _records(store: Store, given: str | None) -> tuple[str, Sequence[TurnRecord], str | None]:
+async def _records(store: Store, given: str | None) -> tuple[str, Records, str | None]:
     """Return an id, its records and its definition; without `given`, those of the last one."""
     conversation_id = await (latest(store) if given is None else identified(store, given))
     records = [parse(text) for text in await store.records(conversation_id)]

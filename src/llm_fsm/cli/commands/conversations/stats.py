@@ -17,7 +17,7 @@ from llm_fsm.cli.stores import on_store, open_existing
 from llm_fsm.cli.terminal import console
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import Usage
-from llm_fsm.session.turn_record import TurnRecord, parse
+from llm_fsm.session.turn_record import Records, TurnRecord, parse
 from llm_fsm.stores.base import Listed, ListQuery, Store, every_line
 
 _PAGE = 500
@@ -48,9 +48,7 @@ class ConversationTally:
         self.states: defaultdict[Key, Counts] = defaultdict(Counts)
         self.days: defaultdict[Key, Counts] = defaultdict(Counts)
 
-    def take(
-        self, line: Listed, records: Sequence[TurnRecord], since: float, before: float
-    ) -> None:
+    def take(self, line: Listed, records: Records, since: float, before: float) -> None:
         """Count a conversation: its turns from `since` on; dropped if nobody has gone on with it
         after `before`.
         """

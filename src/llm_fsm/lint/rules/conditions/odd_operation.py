@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from llm_fsm._json import step
+from llm_fsm._json import TextMap, step
 from llm_fsm.conditions.operators import OPERATIONS
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
@@ -20,7 +20,7 @@ _TAKEN: Mapping[str, int] = {
 }
 """The number of values that an operator reads."""
 _COUNTED = ("", "one value: the second", "two values: the third", "three values: the fourth")
-_INSTEAD: Mapping[str, str] = {
+_INSTEAD: TextMap = {
     **dict.fromkeys(("==", "==="), 'for one of several values write {"in": [a, [b, c]]}'),
     "!": 'for none of several write {"!": {"or": [a, b]}}, for not all of them {"!": {"and": [a,'
     " b]}}",

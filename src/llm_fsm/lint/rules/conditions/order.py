@@ -8,7 +8,7 @@ from llm_fsm._json import steps
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.data_flow import data_flow
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.graph import Arc, global_arcs_to, kind_of, own_arcs_from, reached_states
+from llm_fsm.lint.graph import Arc, Arcs, global_arcs_to, kind_of, own_arcs_from, reached_states
 from llm_fsm.lint.rule import Fault, Faults, lint_rule
 from llm_fsm.lint.rules.conditions.words import unjudged_words
 from llm_fsm.lint.rules.format.duplicate_entry import repeated_transition
@@ -50,9 +50,7 @@ def overlapping_transitions(document: Document) -> Faults:
                 yield from _compared(known, state, arcs, first, second)
 
 
-def _compared(
-    known: Reasoning, state: str, arcs: tuple[Arc, ...], first: Arc, second: Arc
-) -> Faults:
+def _compared(known: Reasoning, state: str, arcs: Arcs, first: Arc, second: Arc) -> Faults:
     here = known.guard(first)
     there = known.guard(second)
     if here is None or there is None or here.always or there.always:
@@ -135,7 +133,7 @@ def _dead(known: Reasoning, state: str, arc: Arc) -> Fault:
     return Fault(f"{what}: {why}", pointer=arc.pointer, hint=hint)
 
 
-def _covering(known: Reasoning, arc: Arc, others: tuple[Arc, ...]) -> Arc | None:
+def _covering(known: Reasoning, arc: Arc, others: Arcs) -> Arc | None:
     guard = known.guard(arc)
     for other in others:
         before = known.guard(other)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from llm_fsm._json import json_text
 from llm_fsm.definition.reply_names import compared_states
-from llm_fsm.lint.document import Document
+from llm_fsm.lint.document import Document, Pairs
 from llm_fsm.lint.facts.members import never
 from llm_fsm.lint.facts.schema_parts import SchemaPart, refusal
 from llm_fsm.lint.facts.suggestions import Speller, as_json, quoted
@@ -139,7 +138,7 @@ def _in_replies(document: Document) -> Faults:
                 )
 
 
-def _compared(reply: str) -> Iterator[tuple[str, str]]:
+def _compared(reply: str) -> Pairs:
     for tag in _TAG.findall(reply):
         yield from _COMPARED.findall(tag)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from difflib import SequenceMatcher
 
 from llm_fsm._json import object_at, value_at
 from llm_fsm._text import nearest
 from llm_fsm.definition.names import KEY_PATTERN, root_of
 from llm_fsm.definition.naming import Naming, named_in
-from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, texts_of_states
+from llm_fsm.lint.document import SYSTEM_NAMES, Document, Pairs, Placed, texts_of_states
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, inputs, mapped
 from llm_fsm.lint.facts.members import OPEN, member_fault, missing_member, reads
 from llm_fsm.lint.facts.suggestions import quoted
@@ -88,7 +88,7 @@ def _hint(flow: DataFlow, name: str) -> str | None:
     return flow.document.speller.hint(root_of(name), flow.document.keys, "declared keys")
 
 
-def _names(document: Document, condition: Placed) -> Iterator[tuple[str, str]]:
+def _names(document: Document, condition: Placed) -> Pairs:
     """Yield (pointer, name) for every name that a condition reads, each once."""
     places: dict[str, str] = {}
     for pointer, name in condition.texts("requires_context_keys"):
@@ -256,7 +256,7 @@ def _answers(document: Document) -> Faults:
                 )
 
 
-def _mapped_names(flow: DataFlow) -> Iterator[tuple[str, str]]:
+def _mapped_names(flow: DataFlow) -> Pairs:
     for placed in (*flow.document.states.values(), *flow.document.root.members("tools")):
         for key, pointer in mapped(placed):
             yield pointer, key

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from llm_fsm._json import as_list
 from llm_fsm._text import listed
 from llm_fsm.definition.names import root_of
-from llm_fsm.lint.document import Document, once, texts_of_states
+from llm_fsm.lint.document import Document, Pairs, once, texts_of_states
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.transitions import taken
@@ -79,7 +79,7 @@ def unobtainable_key(document: Document) -> Faults:
                 yield found
 
 
-def _produced(flow: DataFlow, arc: Arc) -> Iterator[tuple[str, str]]:
+def _produced(flow: DataFlow, arc: Arc) -> Pairs:
     """Yield (key, source) for keys that a transition needs and that nobody in the conversation can
     give.
     """

@@ -11,7 +11,7 @@ from llm_fsm._json import JsonMap, Schemas, is_list_of, json_text, step
 from llm_fsm.conditions.compiler import collect_faults, compile_rule
 from llm_fsm.definition.graph import explored
 from llm_fsm.definition.names import KEY_PATTERN, VALID, declared_key
-from llm_fsm.lint.document import Document, Placed, texts_of_states
+from llm_fsm.lint.document import Document, Pairs, Placed, texts_of_states
 from llm_fsm.lint.facts.suggestions import as_json, near_hint, quoted
 from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
@@ -20,7 +20,7 @@ _ALLOWED = (
 )
 
 
-def _names(document: Document) -> Iterator[tuple[str, str]]:
+def _names(document: Document) -> Pairs:
     """Yield (pointer, name) for every key that is collected or declared."""
     declared = document.keys
     for _, pointer, name in texts_of_states(document, "required_context_keys"):

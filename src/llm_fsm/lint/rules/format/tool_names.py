@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from llm_fsm._json import step
+from llm_fsm._json import TextMap, step
 from llm_fsm.definition.names import MEMORY_TOOLS, REPLY_TOOL
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
@@ -85,7 +85,7 @@ def taken_tool_name(document: Document) -> Faults:
             )
 
 
-def _in_memory(listed: Iterable[tuple[str, str]], taken: Mapping[str, str]) -> Faults:
+def _in_memory(listed: Iterable[tuple[str, str]], taken: TextMap) -> Faults:
     for pointer, name in listed:
         built_in = taken.get(seen_as(name))
         if built_in is not None:
