@@ -45,7 +45,7 @@ WORKING = {"cleanup", "code_review", "refund", "research"}
 WORDED_BY_THE_MODEL = {"greeting"}
 """Their first words need a call: the shortest definition shows on many pages that a model answers.
 """
-MULTILINGUAL = ("appointment", "returns")
+MULTILINGUAL = ("appointment", "order", "reservation", "returns", "support_desk")
 FURTHER = ("de", "tr", "fr", "es")
 """The languages beside English in which each of them speaks."""
 PINS = {"R-204518": "4711"}
