@@ -126,6 +126,16 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
     ),
     ("bad-key-setting", keys({"n": {"x-source": "modl"}}), [("error", PROPERTIES + "/n/x-source")]),
     ("bad-key-setting", keys({"n": {"x-secret": "yes"}}), [("error", PROPERTIES + "/n/x-secret")]),
+    (
+        "bad-key-setting",
+        keys({"n": {"x-currency": "€"}}),
+        [("error", PROPERTIES + "/n/x-currency")],
+    ),
+    (
+        "bad-key-setting",
+        keys({"n": {"x-currency": 978}}),
+        [("error", PROPERTIES + "/n/x-currency")],
+    ),
     ("unknown-rule", {**one(), "x-lint": {"ignore": ["trp"]}}, [("warning", "/x-lint/ignore/0")]),
     (
         "ignore-without-reason",
@@ -217,6 +227,7 @@ GOOD: list[tuple[str, Written]] = [
     ("duplicate-name", result({"name": "k"}, {"name": "K"})),
     ("repeated-entry", one(required_context_keys=["x", "y"], tools=["x"])),
     ("bad-key-setting", keys({"n": {"x-source": "tool", "x-secret": False, "x-fast": True}})),
+    ("bad-key-setting", keys({"n": {"type": "number", "x-currency": "EUR"}})),
     ("unknown-rule", {**one(), "x-lint": {"ignore": [], "token_budget": 5000}}),
     (
         "ignore-without-reason",

@@ -29,7 +29,8 @@ LAZY = {
     ("engine.conversation", "records.explain"),
     ("engine.outbox.sinks", "engine.outbox.webhook"),
     ("server.mcp_door", "server.mcp_server"),  # it loads the SDK of MCP
-    *{("languages", "babel"), ("turn.localized", "babel.dates")},
+    *{("languages", f"babel{part}") for part in ("", ".lists", ".numbers")},
+    ("turn.localized", "babel.dates"),
     *{("documents.translations", f"babel.messages{part}") for part in ("", ".pofile")},
     ("definition.templates", "definition.reply_template"),  # it loads the template engine
     ("lint.rules.conditions.bad_condition", "lint.facts.data_flow"),

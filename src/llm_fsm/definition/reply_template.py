@@ -27,6 +27,7 @@ from jinja2 import (
     TemplateError,
     nodes,
     pass_context,
+    pass_environment,
     pass_eval_context,
 )
 from jinja2.filters import do_capitalize, do_default, do_int, do_lower, do_title, do_trim, do_upper
@@ -34,6 +35,7 @@ from jinja2.runtime import Context, LoopContext, Undefined
 
 from llm_fsm._json import JsonMap
 from llm_fsm.conditions.coercion import is_number
+from llm_fsm.languages import number_in, number_marks
 
 MAX_CHARS = 100_000
 MAX_ITEMS = 10_000
@@ -234,8 +236,19 @@ def _replace(value: Any, old: str, new: str) -> str:
     return _shown(value).replace(old, new)
 
 
-def _format(value: str, *values: Any) -> str:
-    return value % values
+@pass_environment
+def _format(environment: _Environment, value: str, *values: Any) -> str:
+    """Fill the places of a text. Fractions have the decimal mark of the language."""
+    left = iter(values)
+
+    def filled(place: re.Match[str]) -> str:
+        if place.group() == "%%":
+            return "%"
+        written: str = place.group() % next(left)
+        is_number = place.group()[-1] in "feEFgG"
+        return written.replace(".", environment.decimal_mark) if is_number else written
+
+    return _PLACE.sub(filled, value)
 
 
 def _of_text(function: Callable[[str], str]) -> Callable[[Any], str]:
@@ -320,7 +333,7 @@ def _misused_filter(node: nodes.Filter) -> Iterator[str]:
         yield '"*" before values of a filter is not allowed; write the values one by one'
         return
     values = list(node.args)
-    if function in (_join, _sort, _sum):
+    if function in (_join, _sort, _sum, _format):
         values.insert(0, nodes.Const(None))  # the context, which Jinja passes first
     named = {str(one.key): one.value for one in node.kwargs}
     try:
@@ -375,7 +388,16 @@ class _Blank(ChainableUndefined):
 
 
 class _Environment(Environment):
-    """Names and parts read data. An attribute or a method of a Python object cannot be reached."""
+    """Names and parts read data. An attribute or a method of a Python object cannot be reached.
+
+    `language`: that of the reply, for the numbers that it shows; "" shows them as JSON has them.
+    """
+
+    language = ""
+
+    @property
+    def decimal_mark(self) -> str:
+        return number_marks(self.language)[0]
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         if isinstance(obj, dict) and isinstance(argument, str | int) and argument in obj:
@@ -395,24 +417,31 @@ class _Environment(Environment):
 
 
 @pass_eval_context
-def _finalized(_evaluation: object, value: Any) -> Any:
-    """Show None as nothing. It asks for the context, so nothing is computed while compiling."""
-    return "" if value is None else value
+def _finalized(evaluation: nodes.EvalContext, value: Any) -> Any:
+    """Show None as nothing, and a computed number in the language of the reply.
+
+    It asks for the context, so nothing is computed while compiling.
+    """
+    if value is None:
+        return ""
+    language = getattr(evaluation.environment, "language", "")
+    return number_in(language, value) if language and type(value) is float else value
 
 
-def _environment() -> _Environment:
+def _environment(language: str) -> _Environment:
     environment = _Environment(
         undefined=_Blank, autoescape=False, optimized=False, finalize=_finalized
     )
+    environment.language = language
     environment.globals.clear()
     environment.filters = {**_FILTERS, _COUNT: _items, _NUMBER: _number}
     environment.tests = dict(_TESTS)
     return environment
 
 
-def _read(source: str) -> FixedReply:
+def _read(source: str, language: str) -> FixedReply:
     """Parse, check and compile a reply. Raises WordingError."""
-    environment = _environment()
+    environment = _environment(language)
     try:
         tree = environment.parse(source)
         for line, reason in _faults(tree):
@@ -455,7 +484,7 @@ def _syntax_fault(error: jinja2.TemplateSyntaxError) -> str:
 def template_fault(source: str) -> str | None:
     """Return why a text is not a fixed reply; None if it is one."""
     try:
-        _read(source)
+        _read(source, "")
     except WordingError as error:
         return str(error)
     return None
@@ -507,11 +536,16 @@ class FixedReply:
         return "".join(pieces)
 
 
-def compile_reply(source: str) -> FixedReply:
-    """Compile a fixed reply once. Raises WordingError for a text that is not one."""
+def compile_reply(source: str, language: str = "") -> FixedReply:
+    """Compile a fixed reply once. Raises WordingError for a text that is not one.
+
+    Args:
+        source: The text.
+        language: BCP 47 tag. Computed numbers show in it; "" shows them as JSON has them.
+    """
     if not any(mark in source for mark in ("{{", "{%", "{#")):
         return FixedReply(source.strip(), None)
     try:
-        return _read(source)
+        return _read(source, language)
     except WordingError as error:
         raise WordingError(f"the fixed reply is not a valid template: {error}") from error

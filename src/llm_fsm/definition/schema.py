@@ -151,6 +151,11 @@ _CONTEXT_KEY: JsonMap = {
             "false: none, also for a date or a time.",
             "enum": ["quote", "digits", False, None],
         },
+        "x-currency": {
+            "description": "ISO 4217 code of an amount of money, in which replies show it.",
+            "type": ["string", "null"],
+            "pattern": "^[A-Z]{3}$",
+        },
         "x-labels": {
             "description": "Value to the words for it, which choices show.",
             "type": ["object", "null"],

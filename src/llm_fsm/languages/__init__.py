@@ -95,6 +95,43 @@ def locale_of(language: str) -> Any:
     return None
 
 
+@cache
+def number_marks(language: str) -> tuple[str, str]:
+    """Return the decimal mark of a language, and the mark between thousands; English if unknown."""
+    locale = locale_of(language) or locale_of("en")
+    symbols = locale.number_symbols["latn"]
+    return symbols["decimal"], symbols["group"]
+
+
+def number_in(language: str, number: float, currency: str = "") -> str:
+    """Return a number as a language writes it, with all of its digits.
+
+    Args:
+        language: BCP 47 tag. In an unknown one, the number is written as in JSON.
+        number: The number.
+        currency: ISO 4217 code of an amount of money; "" if it is none.
+    """
+    locale = locale_of(language)
+    if locale is None:
+        return f"{number} {currency}".strip()
+    from babel.numbers import format_currency, format_decimal  # noqa: PLC0415 - as above
+
+    if currency:
+        money = format_currency(number, currency, locale=locale, decimal_quantization=False)
+        return str(money)
+    return str(format_decimal(number, locale=locale, decimal_quantization=False))
+
+
+def listed(words: Sequence[str], language: str) -> str:
+    """Return words in one text: "a, b und c" in German. Without a language: "a, b, c"."""
+    locale = locale_of(language)
+    if locale is None:
+        return ", ".join(words)
+    from babel.lists import format_list  # noqa: PLC0415 - as above
+
+    return str(format_list(words, locale=locale))
+
+
 def language_name(tag: str, language: str = "") -> str:
     """Return the name of a language in the words of another one; its tag if it has none.
 

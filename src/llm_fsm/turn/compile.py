@@ -186,7 +186,7 @@ def _plan(
     try:
         # Where an author leaves the words away, the machine lists the values itself.
         reply = "" if state.reply is None and state.confirms else state.reply
-        fixed = None if reply is None else compile_reply(reply)
+        fixed = None if reply is None else compile_reply(reply, flow.definition.language)
     except WordingError as error:
         raise _fault(f"{pointer}/reply", str(error), "S110", "bad-template") from error
     checks: list[Check] = []
@@ -560,7 +560,7 @@ def _failure_reply(definition: Definition) -> FixedReply | None:
         pointer = "/on_function_error/target_state"
         raise _fault(pointer, f"there is no state {rule.target_state!r}", "F101", "unknown-target")
     try:
-        return None if rule.reply is None else compile_reply(rule.reply)
+        return None if rule.reply is None else compile_reply(rule.reply, definition.language)
     except WordingError as error:
         pointer = "/on_function_error/reply"
         raise _fault(pointer, str(error), "S110", "bad-template") from error

@@ -17,6 +17,7 @@ from llm_fsm.languages import (
     certain_sentence,
     ends_in_question,
     is_english,
+    listed,
     own_sentence,
 )
 
@@ -95,12 +96,11 @@ def own_question(purpose: str, wanted: Schemas, language: str = "") -> str:
 
 def _request(purpose: str, names: list[str], language: str) -> list[str]:
     """Return the sentence that asks for these names, if it is needed."""
-    listed = ", ".join(names)
     if not names:
         return []
-    needed = own_sentence(language, "needed", listed)
+    needed = own_sentence(language, "needed", listed(names, language))
     if needed:
         return [needed]
     if all(name.casefold() in purpose.casefold() for name in names):
         return []
-    return [f"{listed}?"]
+    return [f"{listed(names, language)}?"]

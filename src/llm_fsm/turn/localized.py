@@ -1,5 +1,5 @@
-"""Values as fixed replies show them: the words of `x-labels`, and dates in the definition's
-`language`.
+"""Values as fixed replies show them: the words of `x-labels`, and dates, numbers, money and lists in
+the definition's `language`.
 
 A value is itself in comparisons: `{% if size == "s" %}` compares the value, and `{{ size }}` shows
 its words.
@@ -7,45 +7,66 @@ its words.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, time
 from typing import Any
 
 from llm_fsm._json import JsonDict, JsonMap, as_text, object_at
 from llm_fsm._zones import zone_of
+from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.json_schema.validator import types_of
-from llm_fsm.languages import locale_of
+from llm_fsm.languages import listed, locale_of, number_in
 
 LABELS = "x-labels"
+CURRENCY = "x-currency"
 _TIMES = ("date", "time", "date-time")
 """Formats whose values are written as the language of the definition writes them."""
 
 
-class _Text(str):
-    """A text that shows as other words."""
+class _Shown:
+    """A value that shows as other words. `is_label`: they are those of `x-labels`."""
 
-    __slots__ = ("words",)
     words: str
+    is_label: bool
 
     def __str__(self) -> str:
         return self.words
 
 
-class _Number(int):
-    """A whole number, or true or false, that shows as words."""
+class _Text(_Shown, str):
+    """A text."""
 
-    words: str
 
-    def __str__(self) -> str:
-        return self.words
+class _Whole(_Shown, int):
+    """A whole number, or true or false."""
+
+
+class _Fraction(_Shown, float):
+    """A number with a fraction."""
+
+
+class _Enumeration(_Shown, list[Any]):
+    """A list."""
+
+
+_WITH_WORDS: Mapping[type, Callable[[Any], _Shown]] = {
+    str: _Text,
+    bool: _Whole,
+    int: _Whole,
+    float: _Fraction,
+    list: _Enumeration,
+}
 
 
 def has_words(schema: JsonMap, language: str) -> bool:
     """Return true if some value of a key is shown in other words than its own."""
     if isinstance(schema.get(LABELS), Mapping):
         return True
+    if CURRENCY in schema:
+        return True
     # Without a language, nobody knows how a date is written there.
-    if language and schema.get("format") in _TIMES:
+    types = types_of(schema)
+    if language and (schema.get("format") in _TIMES or "number" in types or "array" in types):
         return True
     # Parts count, because a reply may show the whole list or object.
     inner = [schema.get("items")]
@@ -61,33 +82,47 @@ def localized(schema: JsonMap, value: Any, language: str, timezone: str = "") ->
     Args:
         schema: The key's JSON Schema.
         value: The value. Parts of lists and objects are localized, too.
-        language: BCP 47 tag; "" leaves dates and times as they are.
+        language: BCP 47 tag; "" leaves all but labels and money as they are.
         timezone: IANA name of the zone in which a moment with an offset is shown; "" shows it as
             written.
     """
     match value, schema:
         case list(), {"items": Mapping() as items}:
-            return [localized(items, item, language, timezone) for item in value]
+            value = [localized(items, item, language, timezone) for item in value]
         case dict(), {"properties": Mapping() as parts}:
             shown_parts: JsonDict = {}
             for name, item in value.items():
                 shown_parts[name] = localized(object_at(parts, name), item, language, timezone)
             return shown_parts
     words = _words(schema, value, language, timezone)
-    if words is None or not isinstance(value, str | int):
+    with_words = _WITH_WORDS.get(type(value))
+    if words is None or with_words is None:
         return value
-    shown: _Text | _Number = _Text(value) if isinstance(value, str) else _Number(value)
+    shown = with_words(value)
     shown.words = words
+    shown.is_label = label_of(schema, value) is not None
     return shown
 
 
 def _words(schema: JsonMap, value: Any, language: str, timezone: str) -> str | None:
     """Return the words that show a value; None if it shows itself."""
     words = label_of(schema, value)
-    if words is not None or not language:
+    if words is not None:
         return words
-    if isinstance(value, str) and "string" in types_of(schema):
-        return _in_language(str(schema.get("format")), value, language, timezone)
+    currency = schema.get(CURRENCY)
+    if isinstance(currency, str) and is_number(value):
+        return number_in(language or "en", value, currency)
+    if not language:
+        return None
+    types = types_of(schema)
+    match value:
+        case str() if "string" in types:
+            return _in_language(str(schema.get("format")), value, language, timezone)
+        # An integer may be the number of an order, or a year.
+        case int() | float() if "number" in types and is_number(value):
+            return number_in(language, value)
+        case list() if not any(isinstance(item, list | dict | bool) for item in value):
+            return listed([str(item) for item in value], language)
     return None
 
 

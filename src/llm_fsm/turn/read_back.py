@@ -14,7 +14,7 @@ from typing import Any
 from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.conditions.coercion import look_up
 from llm_fsm.definition.names import label
-from llm_fsm.languages import language_of
+from llm_fsm.languages import language_of, number_marks
 from llm_fsm.session.context import has
 from llm_fsm.session.redaction import DOTS, is_foreign_name, redacted
 from llm_fsm.session.session import Session
@@ -65,7 +65,7 @@ def shows(
     is_named = state.fixed is not None and key.partition(".")[0] in state.fixed.source
     return all(
         (isinstance(leaf, bool) and is_named)
-        or _has_number(leaf, text)
+        or _has_number(machine, leaf, text)
         or _phrase(_word(machine, leaf)) in _phrase(text)
         for leaf in _leaves(look_up(shown, key))
     )
@@ -94,12 +94,14 @@ def _phrase(text: str) -> str:
     return f" {' '.join(word for word, _ in words_in(text))} "
 
 
-def _has_number(value: Any, text: str) -> bool:
+def _has_number(machine: CompiledMachine, value: Any, text: str) -> bool:
     """Return true if a text has a number, to its second decimal place."""
-    if isinstance(value, bool | str) or hasattr(value, "words"):
+    # The digits of a number that shows as words of a label may mean another thing.
+    if isinstance(value, bool | str) or getattr(value, "is_label", False):
         return False
-    # Commas are taken for marks between thousands: 1,000.00 is 1000.
-    written = _NUMBER.findall(text.replace(",", ""))
+    decimal, thousands = number_marks(machine.definition.language)
+    # 1,000.00 is 1000 in English.
+    written = _NUMBER.findall(text.replace(thousands, "").replace(decimal, "."))
     return any(abs(float(number) - abs(value)) < _CENT for number in written)
 
 
@@ -108,7 +110,10 @@ def _listed(machine: CompiledMachine, shown: JsonMap, keys: Iterable[str]) -> st
     lines: list[str] = []
     for key in keys:
         title = label(key, part_schema(machine.definition.key_schemas, key))
-        words = ", ".join(_word(machine, leaf) for leaf in _leaves(look_up(shown, key)))
+        value = look_up(shown, key)
+        # A list in words has the word between its last two items.
+        parts = [value] if hasattr(value, "words") else _leaves(value)
+        words = ", ".join(_word(machine, part) for part in parts)
         lines.append(f"{title[:1].upper()}{title[1:]}: {words}")
     return "\n".join(lines)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from llm_fsm._json import JsonMap, without
 from llm_fsm._text import INTERRUPTED
 from llm_fsm.definition.names import is_foreign, label
-from llm_fsm.languages import certain_sentence, ends_in_question, language_of, own_sentence
+from llm_fsm.languages import certain_sentence, ends_in_question, language_of, listed, own_sentence
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.quotes import NOT_SAID
@@ -234,7 +234,7 @@ def account(turn: TurnState) -> bool:
     schemas = turn.keys.offered
     names = [label(key, schemas.get(key, {})) for key in kept]
     if names:
-        turn.say("notice", own(turn, "noted", ", ".join(names)))
+        turn.say("notice", own(turn, "noted", listed(names, turn.machine.definition.language)))
     complain(turn)
     return bool(names) or bool(refused_values(turn).keys() - {UPDATE})
 

@@ -47,6 +47,7 @@ _NOTHING_SAID = frozenset(
         "x-source",
         "x-from",
         "x-labels",
+        "x-currency",
         "x-valid",
         "x-said",
     }

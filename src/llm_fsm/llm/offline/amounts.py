@@ -11,10 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
-from functools import cache
 from typing import Any, NamedTuple
 
-from llm_fsm.languages import locale_of
+from llm_fsm.languages import number_marks
 from llm_fsm.languages.reading import Piece, dates, is_signed, pieces
 
 Span = tuple[int, int]
@@ -161,18 +160,10 @@ def _number(piece: Piece, text: str, tag: str) -> float | None:
     """Return the number of digits with the marks of a language; None if they are none in it."""
     if re.search(r"[^\d\W]", text[piece.start : piece.end]):
         return None  # a fraction or a power in one character
-    decimal, group = _marks(tag)
+    decimal, group = number_marks(tag)
     digits = rf"(\d{{1,3}}(?:[{re.escape(group)} ]\d{{3}})+|\d{{1,15}})(?:{re.escape(decimal)}(\d{{1,15}}))?"
     plain = piece.text.translate({0x66B: decimal, 0x66C: group})
     match = re.fullmatch(digits, plain)
     if match is None or (match[2] and _UNCLEAR.fullmatch(plain)):
         return None
     return float(f"{re.sub(r'[^0-9]', '', match[1])}.{match[2] or 0}")
-
-
-@cache
-def _marks(tag: str) -> tuple[str, str]:
-    """Return the decimal mark of a language, and the mark between thousands."""
-    locale = locale_of(tag or "en") or locale_of("en")
-    symbols = locale.number_symbols["latn"]
-    return symbols["decimal"], symbols["group"]

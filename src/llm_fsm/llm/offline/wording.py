@@ -11,7 +11,7 @@ from llm_fsm.definition.names import label
 from llm_fsm.languages import ends_in_question, is_english
 from llm_fsm.llm.offline.extract import Schema, Schemas, options_of, type_of
 from llm_fsm.turn.fixed_replies import is_ended
-from llm_fsm.turn.localized import label_of
+from llm_fsm.turn.localized import label_of, localized
 
 NO_WORK = "(offline: no language model works on this task, and no tool is called.)"
 _HINTS = {
@@ -74,10 +74,11 @@ def noted(update: JsonMap, schemas: Schemas, language: str = "") -> str:
     said = []
     for key, value in update.items():
         schema = schemas.get(key, {})
+        words = shown(schema, localized(schema, value, language))
         if english:
-            said.append(f"{label(key, schema)}: {shown(schema, value)}")
+            said.append(f"{label(key, schema)}: {words}")
         elif schema.get("title") and not isinstance(value, bool):
-            said.append(f"{schema['title']}: {shown(schema, value)}")
+            said.append(f"{schema['title']}: {words}")
     if not said:
         return ""
     return f"Noted – {'; '.join(said)}." if english else f"{'; '.join(said)}."
@@ -101,7 +102,7 @@ def shown(schema: Schema, value: Any) -> str:
     match value:
         case bool():
             return "yes" if value else "no"
-        case list():
+        case list() if not hasattr(value, "words"):
             items = object_at(schema, "items")
             return ", ".join(shown(items, item) for item in value)
         case str() if value in options_of(schema):

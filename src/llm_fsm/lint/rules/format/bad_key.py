@@ -97,6 +97,8 @@ def reserved_name(document: Document) -> Faults:
         )
 
 
+_CURRENCY = re.compile(r"[A-Z]{3}")
+"""A code of ISO 4217."""
 SOURCES = ("model", "host", "tool", "answer")
 
 
@@ -115,7 +117,7 @@ def bad_key_setting(document: Document) -> Faults:
     `x-source` is `model`, `host`, `tool` or `answer`; `x-secret` and `x-fast` are true or false. `x-labels` is an
     object that maps values to words. `x-from` is a list of other declared keys, or of their parts. No key is made of
     itself, also not through others. `x-valid` is a list of `{"logic": …, "description": …}` over declared keys.
-    `x-said` is `quote`, `digits` or false, at a key that a reply may write.
+    `x-said` is `quote`, `digits` or false, at a key that a reply may write. `x-currency` is a code of three capitals.
     """
     for key, schema in document.keys.items():
         place = "/context_schema/properties" + step(key)
@@ -133,6 +135,11 @@ def bad_key_setting(document: Document) -> Faults:
                 shown = as_json(value, 40)
                 message = f'"{name}": expected true or false, found {shown}'
                 yield Fault(message, pointer=f"{place}/{name}")
+        currency = schema.get("x-currency")
+        if currency is not None and not _CURRENCY.fullmatch(str(currency)):
+            shown = as_json(currency, 40)
+            message = f'"x-currency": expected a code such as EUR, found {shown}'
+            yield Fault(message, pointer=place + "/x-currency")
         yield from _said(schema, place + "/x-said")
         yield from _labels(schema, place + "/x-labels")
         yield from _made_of(document.keys, key, place + "/x-from")

@@ -77,7 +77,17 @@ _WORDS = (
 )
 _SHORT = ("not", "if", "then", "else", "$id")
 """Keywords that are too short for suggestions."""
-_SETTINGS = ("x-source", "x-secret", "x-fast", "x-from", "x-labels", "x-valid", "x-said", "x-ask")
+_SETTINGS = (
+    "x-source",
+    "x-secret",
+    "x-fast",
+    "x-from",
+    "x-labels",
+    "x-currency",
+    "x-valid",
+    "x-said",
+    "x-ask",
+)
 _FORMATS = (
     "date",
     "time",
