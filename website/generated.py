@@ -150,16 +150,18 @@ def chat_commands() -> str:
 
 
 def shipped_definitions() -> str:
-    """Return the table of shipped definitions, with the descriptions of the files."""
-    return table(("definition", "purpose"), _shipped_rows())
+    """Return the table of shipped definitions, with the descriptions and languages of the files."""
+    return table(("definition", "languages", "purpose"), _shipped_rows())
 
 
-def _shipped_rows() -> Iterator[tuple[str, str]]:
+def _shipped_rows() -> Iterator[tuple[str, str, str]]:
     for path in sorted(DEFINITIONS.glob("*.json")):
         if not path.name.endswith(".test.json"):
-            description = json.loads(path.read_text(encoding="utf-8"))["description"]
+            document = json.loads(path.read_text(encoding="utf-8"))
+            description = document["description"]
             yield (
                 f"`{path.stem}`",
+                ", ".join([document.get("language", "en"), *document.get("languages", ())]),
                 description if isinstance(description, str) else " ".join(description),
             )
 

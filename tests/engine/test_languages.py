@@ -268,6 +268,7 @@ def test_the_prompt_stays_in_the_language_of_the_definition() -> None:
     english, german = model.requests
     assert german.messages[0] == english.messages[0]
     assert german.schema == english.schema
+    assert "<language>English</language>" in english.messages[1].content
     assert "<language>German</language>" in german.messages[1].content
     assert "Die Größe ist bekannt" not in german.messages[1].content
     assert "The size is known" in german.messages[1].content

@@ -119,12 +119,12 @@ def _sections(
     context: JsonDict = redacted(secrets, known, foreign=is_foreign_name)
     user = _heard(turn, heard.user, words_only=words_only)
     refused = response.refused_values(turn)
-    several = turn.root.speaking is not None
+    tag = turn.machine.definition.tags[0] if turn.root.speaking is not None else ""
     is_cut = any(said.endswith(INTERRUPTED) for _, said in heard.window)
     return {
         "history_summary": section(redacted(secrets, session.summary)) if session.summary else "",
         "conversation_history": redacted(secrets, history_text(heard.window)),
-        "language": language_name(turn.machine.definition.language) if several else "",
+        "language": language_name(tag),
         "operator": section(redacted(secrets, session.operator)) if session.operator else "",
         "interrupted": INTERRUPTED if is_cut else "",
         "current_context": section(context),
