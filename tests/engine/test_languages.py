@@ -233,6 +233,17 @@ def test_the_end_and_the_silence_are_said_in_the_language(tag: str) -> None:
     assert said[-1].endswith(("Tschüs!", "Hoşça kalın!", "À bientôt !", "¡Hasta pronto!"))
 
 
+def test_a_colon_stands_as_the_language_writes_it() -> None:
+    late = reply("day", {"day": "2020-01-01"})
+    replies = [reply("day", {"size": "small"}), late, late, reply("confirm", {"day": "2031-03-04"})]
+    with shop(*replies) as machine:
+        chat = machine.start(language="fr")
+        chat.send("petite")
+        refused, read_back = chat.send("x 2020-01-01").text, chat.send("x 2031-03-04").text
+    assert refused.startswith("Cela ne convient pas (jour de livraison)\u00a0: La livraison")
+    assert read_back.startswith("Taille\u00a0: petite\nJour de livraison\u00a0: 4 mars 2031")
+
+
 def test_the_user_changes_the_language_and_the_event_is_on_record() -> None:
     with shop(reply("size", ENGLISH, "Gern.")) as machine:
         chat = machine.start()

@@ -35,6 +35,7 @@ class Language(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         yes: Messages that are nothing but a yes.
         no: Messages that are nothing but a no.
         right: The question after values that were read back.
+        colon: What stands between a name and its value.
         agree: Phrases that are nothing but a yes; `polite` may stand beside them.
         polite: Words beside a yes that say nothing else.
         refuse: Words that no yes has.
@@ -48,6 +49,7 @@ class Language(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     yes: tuple[str, ...] = ()
     no: tuple[str, ...] = ()
     right: str = ""
+    colon: str = ": "
     agree: tuple[str, ...] = ()
     polite: tuple[str, ...] = ()
     refuse: tuple[str, ...] = ()
@@ -197,6 +199,12 @@ def own_sentence(tag: str, name: str, *parts: str) -> str:
 def certain_sentence(tag: str, name: str) -> str:
     """Return a sentence where something must be said: in English if the language has none."""
     return own_sentence(tag, name) or own_sentence("en", name)
+
+
+def truth_word(tag: str, value: object) -> str:
+    """Return the first word of a yes or a no; "" if the language has none."""
+    words = language_of(tag)
+    return next(iter(words.yes if value else words.no), "")
 
 
 def is_english(tag: str) -> bool:

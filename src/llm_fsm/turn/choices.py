@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llm_fsm._json import JsonMap, as_text
-from llm_fsm.languages import language_of
+from llm_fsm.languages import truth_word
 from llm_fsm.session.session import Session
 from llm_fsm.session.values import part_schema
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
@@ -142,7 +142,9 @@ def _of_read_back(machine: CompiledMachine, state: CompiledState) -> list[Choice
 
 def _yes_or_no(machine: CompiledMachine, schema: JsonMap) -> list[Choice]:
     """Return yes and no; none where the language has no words for them."""
-    words = language_of(machine.definition.language)
-    firsts = {True: "".join(words.yes[:1]), False: "".join(words.no[:1])}
-    choices = [Choice(label_of(schema, value) or firsts[value], value) for value in (True, False)]
+    language = machine.definition.language
+    choices = [
+        Choice(label_of(schema, value) or truth_word(language, value), value)
+        for value in (True, False)
+    ]
     return choices if all(choice.label for choice in choices) else []

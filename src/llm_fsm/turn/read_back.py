@@ -14,7 +14,7 @@ from typing import Any
 from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.conditions.coercion import look_up
 from llm_fsm.definition.names import label
-from llm_fsm.languages import language_of, number_marks
+from llm_fsm.languages import ends_in_question, language_of, number_marks, truth_word
 from llm_fsm.session.context import has
 from llm_fsm.session.redaction import DOTS, is_foreign_name, redacted
 from llm_fsm.session.session import Session
@@ -107,6 +107,7 @@ def _has_number(machine: CompiledMachine, value: Any, text: str) -> bool:
 
 def _listed(machine: CompiledMachine, shown: JsonMap, keys: Iterable[str]) -> str:
     """Return the machine's own list of values: a line each, with the title of its key."""
+    colon = language_of(machine.definition.language).colon
     lines: list[str] = []
     for key in keys:
         title = label(key, part_schema(machine.definition.key_schemas, key))
@@ -114,20 +115,16 @@ def _listed(machine: CompiledMachine, shown: JsonMap, keys: Iterable[str]) -> st
         # A list in words has the word between its last two items.
         parts = [value] if hasattr(value, "words") else _leaves(value)
         words = ", ".join(_word(machine, part) for part in parts)
-        lines.append(f"{title[:1].upper()}{title[1:]}: {words}")
+        lines.append(f"{title[:1].upper()}{title[1:]}{colon}{words}")
     return "\n".join(lines)
 
 
 def _question(machine: CompiledMachine, purpose: str) -> str:
     """Return the question after a list: a purpose that asks, else that of the language."""
-    if purpose.rstrip().endswith(("?", "？", "؟")):
-        return purpose.strip()
-    return language_of(machine.definition.language).right
+    return purpose if ends_in_question(purpose) else language_of(machine.definition.language).right
 
 
 def _word(machine: CompiledMachine, leaf: Any) -> str:
     """Return a part of a value in words."""
-    if not isinstance(leaf, bool):
-        return str(leaf)
-    language = language_of(machine.definition.language)
-    return "".join((language.yes if leaf else language.no)[:1]) or str(leaf)
+    word = truth_word(machine.definition.language, leaf) if isinstance(leaf, bool) else ""
+    return word or str(leaf)

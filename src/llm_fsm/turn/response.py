@@ -286,4 +286,5 @@ def complain(turn: TurnState) -> None:
             turn.say("notice", sentence(f"✗ {words}"))
         else:
             words = words or (reason if english else "")
-            turn.say("notice", sentence(f"{begin}: {words}" if words else begin))
+            colon = language_of(turn.machine.definition.language).colon
+            turn.say("notice", sentence(f"{begin}{colon}{words}" if words else begin))

@@ -8,7 +8,7 @@ from typing import Any
 
 from llm_fsm._json import JsonMap, object_at
 from llm_fsm.definition.names import label
-from llm_fsm.languages import ends_in_question, is_english
+from llm_fsm.languages import ends_in_question, is_english, language_of
 from llm_fsm.llm.offline.extract import Schema, Schemas, options_of, type_of
 from llm_fsm.turn.fixed_replies import is_ended
 from llm_fsm.turn.localized import label_of, localized
@@ -75,13 +75,10 @@ def noted(update: JsonMap, schemas: Schemas, language: str = "") -> str:
     for key, value in update.items():
         schema = schemas.get(key, {})
         words = shown(schema, localized(schema, value, language))
-        if english:
-            said.append(f"{label(key, schema)}: {words}")
-        elif schema.get("title") and not isinstance(value, bool):
-            said.append(f"{schema['title']}: {words}")
-    if not said:
-        return ""
-    return f"Noted – {'; '.join(said)}." if english else f"{'; '.join(said)}."
+        if english or (schema.get("title") and not isinstance(value, bool)):
+            said.append(f"{label(key, schema)}{language_of(language).colon}{words}")
+    begin = "Noted – " if english else ""
+    return f"{begin}{'; '.join(said)}." if said else ""
 
 
 def not_found(wanted: Schemas, language: str = "", *, form: bool = False) -> str:
