@@ -79,6 +79,41 @@ OFFLINE = {
     "troubleshooting": (["it is slow", "no", "030 555 0188 in the evening"], "arranged"),
 }
 """What somebody says who talks to a definition without a model, and where that ends."""
+OFFLINE_IN = {
+    ("appointment", "de"): [
+        "eine Kontrolle",
+        "am 24. November 2099 um 9:30 Uhr",
+        "Ada Lovelace, 030 555 0188",
+        "ja",
+    ],
+    ("appointment", "tr"): [
+        "kontrol",
+        "24 Kasım 2099 saat 9:30",
+        "Ada Lovelace, 030 555 0188",
+        "evet",
+    ],
+    ("order", "de"): ["zwei Diavola", "groß", "Abholung", "ja"],
+    ("order", "tr"): ["iki büyük Diavola", "gel-al", "evet"],
+    ("reservation", "de"): ["vier", "am 5. Juni 2099 um 19 Uhr", "Ada Lovelace", "ja"],
+    ("reservation", "tr"): ["dört", "5 Haziran 2099 saat 19:00", "Ada Lovelace", "evet"],
+    ("returns", "de"): [
+        "R-204518 und 4711",
+        "die Lampe",
+        "sie ist beschädigt",
+        "eine Erstattung",
+        "ja",
+    ],
+    ("returns", "tr"): ["R-204518 ve 4711", "lamba", "hasarlı", "para iadesi", "evet"],
+    ("support_desk", "de"): [
+        "eine Bestellung",
+        "AB123456",
+        "Sie ist nicht angekommen",
+        "ada@example.com",
+        "ja",
+    ],
+    ("support_desk", "tr"): ["sipariş", "AB123456", "Gelmedi", "ada@example.com", "evet"],
+}
+"""The same in other languages: it ends where the English talk does."""
 
 
 def check_pin(occasion: Occasion) -> dict[str, Any]:
@@ -150,6 +185,16 @@ async def test_a_shipped_definition_can_be_talked_to_without_a_model(name: str) 
     chat = await machine.start()
     assert [turn.text for turn in [await chat.send(text) for text in said] if not turn.text] == []
     assert (chat.state, chat.ended) == (ends_in, True)
+
+
+@pytest.mark.parametrize(("name", "tag"), sorted(OFFLINE_IN))
+async def test_german_and_turkish_are_understood_without_a_model(name: str, tag: str) -> None:
+    machine = AsyncMachine.from_file(
+        definition_paths()[name], model="offline", handlers=handlers_of(name), store="memory"
+    )
+    chat = await machine.start(language=tag)
+    texts = [(await chat.send(text)).text for text in OFFLINE_IN[name, tag]]
+    assert (chat.state, chat.ended) == (OFFLINE[name][1], True), texts
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED - WORDED_BY_THE_MODEL))
