@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple
 from functools import partial
 from typing import Any
@@ -35,6 +36,8 @@ from llm_fsm.errors import ConfigurationError, ConversationNotFound, told
 
 CHUNK = 25
 """Lines of a chunk. What protects live turns is to give Temporal few and large things."""
+CHUNK_BYTES = 2_000_000
+"""Bytes of JSON of a chunk's lines. Temporal takes 2 MiB in one call, with names and lengths."""
 _UNDER_WAY = 20
 """Chunks that one command has queued at a time."""
 
@@ -99,7 +102,7 @@ async def play_chunks(
         rows = [list(astuple(line)) for line in part]
         chunk = Chunk(machine.definition.name, limit, rows, machine.program.identity)
         async with places:
-            reason = await _played(client, chunk, flow, patience)
+            reason = _too_large(part) or await _played(client, chunk, flow, patience)
             await patience(partial(forget, client, flow))
             for line in part:
                 result = await result_of(machine, line)
@@ -112,8 +115,36 @@ async def play_chunks(
             left.append(line)
         else:
             on_result(known)
-    parts = [left[begin : begin + CHUNK] for begin in range(0, len(left), CHUNK)]
-    await asyncio.gather(*(play(part) for part in parts))
+    await asyncio.gather(*(play(part) for part in parts_of(left)))
+
+
+def parts_of(lines: Sequence[BatchLine]) -> Iterator[Sequence[BatchLine]]:
+    """Cut lines into chunks that Temporal takes. A line that is too large is in one of its own."""
+    part: list[BatchLine] = []
+    room = CHUNK_BYTES
+    for line in lines:
+        size = _bytes_of(line)
+        if part and (size > room or len(part) == CHUNK):
+            yield part
+            part, room = [], CHUNK_BYTES
+        part.append(line)
+        room -= size
+    if part:
+        yield part
+
+
+def _too_large(part: Sequence[BatchLine]) -> str:
+    size = _bytes_of(part[0])
+    if size <= CHUNK_BYTES:
+        return ""
+    return (
+        f"it has {size:,} bytes as JSON, and Temporal takes {CHUNK_BYTES:,}: "
+        "make it smaller, or run the batch without --temporal"
+    )
+
+
+def _bytes_of(line: BatchLine) -> int:
+    return len(json.dumps(astuple(line)))  # ASCII alone, as in the calls of Temporal's library
 
 
 async def _played(client: Client, chunk: Chunk, flow: str, patience: PatientCalls) -> str:
