@@ -21,6 +21,17 @@ FILES = {
     '{"nodes": [{"id": "1"}], "edges": [], "viewport": {}}': ("Flowise", "new"),
     "app:\n  mode: advanced-chat\nkind: app\nworkflow:\n  graph: {}\n": ("Dify", "new"),
     '{"dependencies": ["."], "graphs": {"agent": "./agent.py:graph"}}': ("LangGraph", "new"),
+    '{"name": "s", "intents": [], "entities": [], "dialog_nodes": []}': ("Watson", "new"),
+    '{"description": "", "language": "en", "defaultTimezone": "Europe/Madrid"}': ("ES", "new"),
+    '{"interactionModel": {"languageModel": {"invocationName": "shop"}}}': ("Alexa", "new"),
+    '{"metadata": {"importType": "LEX"}, "resource": {"name": "Bot"}}': ("Lex", "new"),
+    '{"version": "0.0.1", "catchAll": {}, "startNode": "entry", "nodes": []}': ("Botpress", "new"),
+    '{"version": "6", "id": "t", "name": "t", "events": [], "groups": [], "edges": []}': (
+        "Typebot",
+        "new",
+    ),
+    '{"version": {"name": "v"}, "diagrams": {}, "project": {}}': ("Voiceflow", "new"),
+    '{"openapi": "3.1.0", "info": {"title": "t"}, "paths": {}}': ("OpenAPI", "new"),
     '[{"id": "1", "type": "inject", "wires": [["2"]]}]': ("Node-RED", "new"),
     '{"id": "m", "initial": "a", "states": {"a": {"on": {"X": "a"}}}}': ("XState", "convert"),
 }
@@ -44,6 +55,23 @@ def test_yaml_is_called_yaml(text: str) -> None:
     _, [found] = check_text(text, CheckOptions())
     assert "YAML" in found.message
     assert "JSON" in (found.hint or "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<scxml xmlns="http://www.w3.org/2005/07/scxml" initial="a"><state id="a"/></scxml>',
+        '<?xml version="1.0"?>\n<vxml version="2.1"/>',
+        "\n  <bpmn:definitions/>",
+        "<!DOCTYPE html>\n<html></html>",
+        "<!-- ours --><flow/>",
+    ],
+)
+def test_xml_is_called_xml(text: str) -> None:
+    _, [found] = check_text(text, CheckOptions())
+    assert "XML" in found.message
+    assert "JSON" in (found.hint or "")
+    assert "quotes" not in (found.hint or "")
 
 
 @pytest.mark.parametrize(

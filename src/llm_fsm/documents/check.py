@@ -158,7 +158,7 @@ def check_text(text: str, options: CheckOptions) -> Checked:
     try:
         scan = source.scan(text)
     except source.SourceError as error:
-        bad = _yaml(text) or finding("bad-json", error.message, hint=error.hint)
+        bad = _of_another_form(text) or finding("bad-json", error.message, hint=error.hint)
         return Checked(None, [replace(bad, file=file, line=error.line, column=error.column)])
     document, findings = _check(scan.value, options)
     duplicates = [replace(_duplicate(found), file=file) for found in scan.duplicates]
@@ -224,10 +224,12 @@ def _of_another(tool: OtherTool) -> Finding:
     return finding("not-a-definition", f"this is {tool.name}, no definition", hint=tool.hint)
 
 
-def _yaml(text: str) -> Finding | None:
-    """Return the finding that a text is YAML, by its tool if that is known; None for another
+def _of_another_form(text: str) -> Finding | None:
+    """Return the finding that a text is XML or YAML, by its tool if that is known; None for another
     text.
     """
+    if text.lstrip().startswith("<"):
+        return finding("bad-json", "this is XML; a definition is JSON", hint="write it as JSON")
     keys = yaml_keys(text)
     if keys is None:
         return None
