@@ -65,6 +65,11 @@ def ask(**parts):
         ask(reply="{% if _previous_state == 'pay' %}pay city{% endif %} {{ city.zip | upper }}"),
         ask(reply="{{ 'pay' if \"pay\" != _current_state else city }}"),
         ask(reply="{% if _previous_state not in ['pay', 'b'] %}{% for one in city %}{{ one }}{% endfor %}{% endif %}"),
+        ask(reply="{{ {'pay': 'pay', 'b': city}[_previous_state] }} {'pay': 1}"),
+        ask(reply="{{ { \"b\" : 'pay', \"pay\" : \"b\" }[ _current_state ] | upper }}"),
+        ask(reply="{% if {'pay': true}[_previous_state] and city == 'pay' %}pay{% endif %}"),
+        ask(reply="{{ {'pay': 'city'}[_previous_state] ~ {'pay': 'b'}[city] }}"),
+        ask(reply="{{ {'b':'b','pay':'it\\'s'}[_previous_state] }}{{ {'pay': 'pay'} }}"),
         ask(reply=["{% for a in city %}", "{{ a.city }}", "{% endfor %} pay"]),
     ],
 )  # fmt: skip
@@ -114,6 +119,21 @@ def test_a_reply_that_compares_an_unknown_state_is_found():
     reply = "{% if _previous_state == 'asked' %}a{% endif %}{{ 'b' if '' == _previous_state }}"
     found = next(one for one in check(ask(reply=reply)) if one.name == "unknown-state-in-condition")
     assert (found.pointer, found.hint) == ("/states/ask/reply", 'did you mean "ask"?')
+
+
+@pytest.mark.parametrize(
+    ("reply", "unknown"),
+    [
+        ("{{ {'asked': 'a'}[_previous_state] }}", True),
+        ("{{ {'ask': 'b', 'asked': 'a'}[_previous_state] }}", True),
+        ("{{ {'ask' : 'asked', \"asked\" : 'a'}[ _current_state ] }}", True),
+        ("{{ {'ask': 'asked'}[_previous_state] }}", False),
+        ("{{ {'asked': 'a'}[city] }}", False),
+    ],
+)
+def test_a_reply_that_looks_a_state_up_names_its_states(reply, unknown):
+    names = {one.name for one in check(ask(reply=reply))}
+    assert ("unknown-state-in-condition" in names) == unknown
 
 
 @pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.test.json")), ids=lambda path: path.name)

@@ -45,12 +45,14 @@ _KEYWORDS = frozenset(
     }
 )
 _TEXT = r"'[^'\\]*'|\"[^\"\\]*\""
-_LITERAL = re.compile(_TEXT)
+_LITERAL = re.compile(rf"(?::\s*)?(?:{_TEXT})")
+"""A text; with a colon before it, it is a value of an object."""
 _STATE = rf"\b(?:{'|'.join(sorted(STATE_NAMES))})\b"
 _COMPARED = re.compile(
     rf"{_STATE}\s*(?:[=!]=\s*(?:{_TEXT})|(?:not\s+)?in\s*[\[(][^\])]*)|(?:{_TEXT})\s*[=!]=\s*{_STATE}"
+    rf"|\{{[^{{}}]*\}}\s*\[\s*{_STATE}\s*\]"
 )
-"""A comparison of a state with texts."""
+"""A comparison of a state with texts, or an object whose keys are states."""
 _PLACEHOLDER = re.compile(r"\{\{?\s*([A-Za-z_][\w.-]*)\s*(?:\|[^{}]*)?\}")
 
 
@@ -82,7 +84,8 @@ def compared_states(template: str) -> list[tuple[int, int]]:
     for tag in _tags(template):
         for compared in _COMPARED.finditer(template, *tag.span()):
             for text in _LITERAL.finditer(template, *compared.span()):
-                places.append((text.start() + 1, text.end() - 1))
+                if text[0][0] != ":":
+                    places.append((text.start() + 1, text.end() - 1))
     return places
 
 
