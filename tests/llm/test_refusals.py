@@ -97,6 +97,11 @@ SIZE = [
     (400, fault("the context overflows, loaded with 4096. Context length exceeded"), None),
     (400, fault("Please reduce the length of the messages or completion."), None),
     (500, fault("input is too long for the context window of 2048 tokens"), 2048),
+    (413, fault("Request too large"), None),
+    (413, json.dumps({"message": "Request Entity Too Large"}), None),
+    (413, json.dumps({"detail": "payload too large"}), None),
+    (422, json.dumps({"error": "`inputs` must have less than 4096 tokens. Given: 5000"}), None),
+    (422, fault("`inputs` tokens + `max_new_tokens` must be <= 4097. Given: 5000"), None),
 ]
 NEITHER = [
     (400, fault("response_format is not supported")),
@@ -106,6 +111,7 @@ NEITHER = [
     (404, fault("The model does not exist")),
     (500, ""),
     (400, "[" * 100_000),
+    (422, json.dumps({"error": "Input validation error: `best_of` must be <= 2"})),
 ]
 
 
