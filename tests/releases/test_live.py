@@ -74,7 +74,11 @@ async def test_two_machines_that_read_the_file_at_different_moments_agree(tmp_pa
     store = MemoryStore()
     early = live(write_release(tmp_path, share=1), store)
     late = live(write_release(tmp_path, share=0), store)
-    early.release.refresh = lambda: None
+
+    async def stays_as_read():
+        pass
+
+    early.release.refresh = stays_as_read
     for name in map(str, range(20)):
         first, second = (early, late) if int(name) % 2 else (late, early)
         begun_by_first = await first.open(name)
@@ -96,7 +100,9 @@ async def test_a_promotion_leaves_the_bytes_of_running_conversations(tmp_path):
         return {name: (await store.load(name), await store.records(name)) for name in chats}
 
     before = await stored()
-    machine.release.change(stable="shop-2.json", candidate=None, share=0, previous="shop.json")
+    await machine.release.change(
+        stable="shop-2.json", candidate=None, share=0, previous="shop.json"
+    )
     assert (await machine.start()).greeting == NEWER
     assert machine.definition.states["ask"].reply == NEWER
     assert await stored() == before
@@ -133,7 +139,7 @@ async def test_a_candidate_with_an_error_never_starts(tmp_path, caplog, candidat
     assert said in caplog.text
     assert {chat.greeting for chat in (await begun(machine, 5)).values()} == {"Which item?"}
     with pytest.raises((ConfigurationError, DefinitionError), match=said):
-        machine.release.change(share=0.5)
+        await machine.release.change(share=0.5)
     assert json.loads(path.read_text())["share"] == 1
 
 
@@ -307,6 +313,6 @@ async def test_figures_count_both_arms_of_this_salt(tmp_path):
     moment[0] += 7200
     later = await machine.release.status()
     assert sum(arm["settled"] for arm in later["arms"].values()) == 30
-    machine.release.change(salt="two")
+    await machine.release.change(salt="two")
     fresh = await machine.release.status()
     assert all(arm["conversations"] == 0 for arm in fresh["arms"].values())

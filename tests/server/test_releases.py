@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ from llm_fsm.cli.fleet import Brought, Fleet
 from llm_fsm.server import create_app
 from llm_fsm.server.tokens import Tokens, add_token
 from llm_fsm.stores.memory import MemoryStore
+from llm_fsm.stores.sqlite import SQLiteStore
 from served import client_at, served
 from shops import RELEASE, STABLE, write_release
 
@@ -82,7 +84,7 @@ def test_figures_for_prometheus_name_release_and_arm(shop):
     assert wish in shop.ask("boss", "GET", "/metrics").text
 
 
-def fleet_of(path):
+def fleet_of(path, store=None):
     brought = Brought(
         paths=(str(path),),
         model="offline",
@@ -92,7 +94,7 @@ def fleet_of(path):
         tools=(),
         mcp=None,
     )
-    return Fleet(brought, MemoryStore())
+    return Fleet(brought, store or MemoryStore())
 
 
 def test_a_folder_with_a_release_is_served(tmp_path):
@@ -102,7 +104,7 @@ def test_a_folder_with_a_release_is_served(tmp_path):
     fleet = fleet_of(tmp_path)
     found = {machine.definition.name: machine.release for machine in fleet.machines()}
     assert found.keys() == {"shop", "other"}
-    assert found["other"] is None
+    assert found["other"].release.share == 0
     assert found["shop"].release.share == 0.5
     assert fleet.changed() == []
     write_release(tmp_path, share=0.75)
@@ -114,3 +116,56 @@ def test_a_release_is_served_by_its_name(tmp_path):
     path = write_release(tmp_path)
     [machine] = fleet_of(path).machines()
     assert machine.release.path == str(path)
+
+
+@pytest.fixture
+def two_servers(tmp_path):
+    """Clients of two servers that share a database and no disk."""
+    with ExitStack() as stack:
+        clients = []
+        for name in ("one", "two"):
+            (tmp_path / name).mkdir()
+            write_release(tmp_path / name).unlink()
+            store = SQLiteStore(tmp_path / "shop.db")
+            [machine] = fleet_of(tmp_path / name / "shop.json", store).machines()
+            file = tmp_path / name / "tokens.json"
+            secret = add_token(file, "boss", rights=["manage", "talk"])
+            app = create_app(machine, tokens=Tokens.from_file(file), due_seconds=None)
+            client = stack.enter_context(client_at(stack.enter_context(served(app))))
+            client.headers["Authorization"] = f"Bearer {secret}"
+            clients.append(client)
+        yield clients
+
+
+def greeting_at(client):
+    return client.post("/conversations", json={"definition": "shop"}).json()["greeting"]
+
+
+def test_a_release_that_one_server_takes_counts_on_the_other(two_servers):
+    one, two = two_servers
+    nobody = one.get("/releases/shop").json()
+    assert (nobody["share"], nobody["source"], nobody["version"]) == (0, "store", 1)
+    answer = one.put("/releases/shop", json={**RELEASE, "share": 1})
+    assert (answer.status_code, answer.json()["version"]) == (200, 2)
+    assert {greeting_at(client) for client in two_servers} == {"What may it be?"}
+    read = two.get("/releases/shop").json()
+    assert (read["share"], read["source"], read["version"]) == (1, "store", 2)
+    assert read["arms"]["candidate"]["conversations"] == 2
+    assert two.put("/releases/shop", json={**RELEASE, "share": 0}).status_code == 200
+    assert {greeting_at(client) for client in two_servers} == {"Which item?"}
+
+
+def test_a_change_to_an_older_version_is_refused(two_servers):
+    one, two = two_servers
+    assert one.put("/releases/shop", json={**RELEASE, "version": 1}).status_code == 200
+    late = two.put("/releases/shop", json={**RELEASE, "share": 1, "version": 1})
+    assert (late.status_code, late.json()["title"]) == (409, "Conflict")
+    assert "it is version 2" in late.json()["detail"]
+    assert two.get("/releases/shop").json()["share"] == 0.5
+    assert two.put("/releases/shop", json={**RELEASE, "share": 1, "version": 2}).is_success
+
+
+def test_a_release_file_beside_a_named_definition_counts(tmp_path):
+    path = write_release(tmp_path, share=1)
+    [machine] = fleet_of(path.with_name("shop.json")).machines()
+    assert machine.release.release.share == 1

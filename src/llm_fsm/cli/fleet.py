@@ -185,8 +185,7 @@ class Fleet:
             store=self.store,
             sinks=self.sinks,
         )
-        if place != path:
-            machine._follow(path)
+        machine._follow(path if place != path else path.with_suffix(ENDING))
         return machine
 
     def _model(self, definition: Definition) -> LLM:

@@ -205,8 +205,9 @@ class AsyncMachine:
         return machine
 
     def _follow(self, path: str | Path) -> None:
-        """Begin conversations as the release of this file says."""
-        self._engine.versions.follow(LiveRelease(path, self._compile, self.store, self._now))
+        """Begin conversations as the release of this file says; without it, that of the store."""
+        release = LiveRelease(path, self.program, self._compile, self.store, self._now)
+        self._engine.versions.follow(release)
 
     @property
     def program(self) -> CompiledMachine:

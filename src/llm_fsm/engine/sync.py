@@ -516,7 +516,8 @@ class Machine:
 
         Args:
             path: The release file; docs/how-to/release-a-change.md describes it. It is read again
-                when it changes.
+                when it changes. Without `NAME.release.json` the machine is that of `NAME.json`, and
+                follows the release in the store.
             settings: As for `from_file`, without `on_change`.
 
         Returns:

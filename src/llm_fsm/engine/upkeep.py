@@ -180,7 +180,8 @@ class Upkeep:
             name, conversation_id = key
             self._begin(key, partial(machines[name].take_up, conversation_id))
         for name, machine in machines.items():
-            if machine.release is not None:
+            # A release that has nothing to do takes no place from conversations.
+            if machine.release is not None and machine.release.is_due:
                 self._begin((name, _GUARDS), machine._engine.watch_release)
         if await store.outbox(OutboxQuery(limit=1)):
             for name, machine in machines.items():

@@ -117,7 +117,7 @@ class DefinitionVersions:
         """
         release = self.release
         if release is not None:
-            release.refresh()
+            await release.refresh()
             self._take_over(release)
             if (begun := release.begun(opening)) is not None:
                 found = self._deployed(begun[0])

@@ -152,8 +152,18 @@ def read_release(path: FilePath) -> Release:
 
 
 def stable_file(path: FilePath) -> str:
-    """Return the path of the stable definition of a release file. Raises ConfigurationError."""
-    return beside(os.fspath(path), read_release(path).stable)
+    """Return the path of the stable definition of a release file.
+
+    Without the file it is `NAME.json` of `NAME.release.json`, whose release the store may have.
+
+    Raises:
+        ConfigurationError: There is neither, or the file is no release.
+    """
+    place = os.fspath(path)
+    own = place.removesuffix(ENDING) + ".json"
+    if not os.path.exists(place) and os.path.exists(own):
+        return own
+    return beside(place, read_release(place).stable)
 
 
 def promoted(release: Release) -> JsonDict:

@@ -29,16 +29,17 @@ def releases(service: Service) -> APIRouter:
 
     @router.get("/{name}", summary="Read a release, with the figures of both arms")
     async def read_release(request: Request, name: PathText) -> JsonObject:
-        live = found(request, name)
-        live.refresh()
-        return await live.status()
+        return await found(request, name).status()
 
     @router.put("/{name}", summary="Replace a release")
     async def replace_release(request: Request, name: PathText, wish: JsonObject) -> JsonObject:
         live = found(request, name)
+        await live.refresh()
+        if wish.pop("version", live.version) != live.version:
+            raise Problem("conflict", f"the release has changed: it is version {live.version}")
         before = dict.fromkeys(live.release.model_fields_set)
         try:
-            live.change(**{**before, **wish, "release": name})
+            await live.change(**{**before, **wish, "release": name})
         except (ConfigurationError, DefinitionError) as error:
             raise Problem("invalid", str(error)) from error
         except OSError as error:

@@ -12,7 +12,8 @@ A store knows nothing of machines. It keeps for each conversation:
   it,
 - messages that were accepted for it, and that a worker answers.
 
-It also keeps one copy of every definition that a conversation is pinned to.
+It also keeps one copy of every definition that a conversation is pinned to. A journal of an id that
+begins with `RESERVED` is no conversation's: it holds the texts of a release, from step 1 on.
 
 All documents are JSON text that is valid in UTF-8. Other characters are escaped, so that every
 string of Python survives in every store. Conversation ids, request ids and the names for listings
@@ -51,7 +52,9 @@ from llm_fsm._json import TextMap, json_text, member
 from llm_fsm._text import sha256_of
 from llm_fsm.errors import ConversationConflict, UnreadableError
 
-END_HANDLERS = "llm_fsm:end_conversation"
+RESERVED = "llm_fsm:"
+"""The beginning of ids that are no conversation's and no request's."""
+END_HANDLERS = f"{RESERVED}end_conversation"
 """The name under which the outbox keeps END_CONVERSATION handlers that are still to run. No sink
 has it.
 """
@@ -83,6 +86,8 @@ def checked_id(text: object, what: str) -> str:
         raise ValueError(
             f"a {what} must not contain control characters or halves of surrogate pairs"
         )
+    if text.startswith(RESERVED):
+        raise ValueError(f"a {what} must not begin with {RESERVED!r}: choose another one")
     return text
 
 

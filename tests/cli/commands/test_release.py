@@ -179,3 +179,76 @@ def test_back_moves_the_conversations_of_the_candidate_alone(
             return {name: one.initial_state for name, one in found.items()}
 
     assert set(asyncio.run(greeted()).values()) == {STABLE["initial_state"]}
+
+
+# -- a release in the store
+
+
+@pytest.fixture
+def url(place: Path) -> str:
+    """A store, and a folder with both definitions and a draft of a release."""
+    write_release(place, share=0, guards=[{"figure": "errors", "above": 3}]).rename("draft.json")
+    return f"sqlite:///{place / 'shop.db'}"
+
+
+def stored(url: str, capsys: pytest.CaptureFixture[str]) -> Any:
+    capsys.readouterr()
+    assert run("status", "shop.release.json", "--json", "--db", url) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_release_without_a_file_is_in_the_store(
+    place: Path, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert stored(url, capsys)["version"] == 1
+    begin = ("start", "shop.release.json", "--db", url, "--share")
+    assert run(*begin, "0.25", "--from", "draft.json") == 0
+    begun = stored(url, capsys)
+    assert [begun[name] for name in NEEDED] == ["shop.json", "shop-2.json", 0.25]
+    assert (begun["source"], begun["guards"][0]["above"]) == ("store", 3)
+    assert run(*begin, "0.5") == 0
+    assert stored(url, capsys)["share"] == 0.5
+    assert run("check", "shop.release.json", "--db", url) == 0
+    assert run("promote", "shop.release.json", "--db", url) == 0
+    after = stored(url, capsys)
+    assert (after["stable"], after["share"], after["previous"]) == ("shop-2.json", 0, "shop.json")
+    assert run("back", "shop.release.json", "--db", url) == 0
+    assert [stored(url, capsys)[name] for name in NEEDED] == ["shop.json", "shop-2.json", 0]
+    assert not (place / "shop.release.json").exists()
+
+
+def test_a_table_names_the_source(
+    place: Path, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for source in ("store", "file"):
+        assert run("status", "shop.release.json", "--db", url) == 0
+        assert f"share 0, from the {source}" in capsys.readouterr().out
+        write_release(place, share=0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("promote",), "no candidate to promote"),
+        (("start", "--share", "0.5"), "the release 'shop' in the store: it has no candidate"),
+        (("start", "--share", "0.5", "--from", "none.json"), "none.json"),
+        (("back",), "the release 'shop' in the store"),
+    ],
+)
+def test_a_store_without_a_release_is_reported(
+    place: Path, url: str, capsys: pytest.CaptureFixture[str], arguments: Any, said: str
+) -> None:
+    command, *options = arguments
+    assert run(command, "shop.release.json", *options, "--db", url) in (1, 2)
+    assert said in capsys.readouterr().err
+    assert stored(url, capsys)["version"] == 1
+
+
+def test_a_candidate_at_fault_does_not_start_from_the_store(
+    place: Path, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "shop-2.json").write_text(json.dumps(RENAMED))
+    begin = ("start", "shop.release.json", "--db", url, "--share", "1", "--from", "draft.json")
+    assert run(*begin) == 1
+    assert "write a map" in capsys.readouterr().err
+    assert stored(url, capsys)["share"] == 0

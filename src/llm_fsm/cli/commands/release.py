@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -20,9 +21,9 @@ from llm_fsm.documents.diff import diff
 from llm_fsm.documents.files import beside
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.releases import LiveRelease
-from llm_fsm.errors import ConfigurationError
-from llm_fsm.releases.file import promoted, stable_file, taken_back
-from llm_fsm.stores.base import ListQuery, Store, storable
+from llm_fsm.errors import ConfigurationError, ConversationConflict
+from llm_fsm.releases.file import promoted, read_release, stable_file, taken_back
+from llm_fsm.stores.base import ListQuery, storable
 from llm_fsm.testing.scenarios.loader import ENDING, read_suite
 from llm_fsm.testing.scenarios.problems import SuiteError
 from llm_fsm.testing.scenarios.session import play_suite
@@ -52,7 +53,8 @@ def check(ctx: click.Context, *, file: str, last: int, db: str | None) -> None:
     Then the last stored conversations are played again on the candidate, and those that go another
     way are shown. Exit code 1 when something is at fault.
     """
-    live = _opened(file)
+    live = _opened(file, db)
+    on_store(live.store, live.refresh())
     name = _checked(live).definition.name
     store = open_existing(db)
     if store is None or not last:
@@ -70,11 +72,25 @@ def check(ctx: click.Context, *, file: str, last: int, db: str | None) -> None:
     "--share", required=True, type=click.FloatRange(0, 1, min_open=True),
     help="The part of new conversations, above 0 and up to 1.",
 )  # fmt: skip
-def start(*, file: str, share: float) -> None:
-    """Begin a share of new conversations on the candidate, if nothing in FILE is at fault."""
-    live = _opened(file)
-    _checked(live)
-    live.change(share=share, stopped=None)
+@click.option(
+    "--from", "draft", metavar="DRAFT", help="Take all else from this release file.",
+)  # fmt: skip
+@db_option
+def start(*, file: str, share: float, draft: str | None, db: str | None) -> None:
+    """Begin a share of new conversations on the candidate, if nothing in FILE is at fault.
+
+    Without FILE the release is in the store, for servers that share no disk.
+    """
+
+    def checked(live: LiveRelease) -> JsonMap:
+        _checked(live)
+        return {"share": share, "stopped": None}
+
+    if draft is not None:
+        with failing(ConfigurationError):
+            wish = read_release(draft).model_dump(exclude_unset=True, mode="json")
+        _changed(file, db, lambda _: {**wish, "share": 0})
+    live = _changed(file, db, checked)
     console.note(f"{share:.0%} of new conversations begin on {live.release.candidate}")
 
 
@@ -84,8 +100,9 @@ def start(*, file: str, share: float) -> None:
 @db_option
 def status(*, file: str, as_json: bool, db: str | None) -> None:
     """Show the figures of both arms, each with the interval that its guard judges by."""
-    store = open_store(db)
-    document = on_store(store, _opened(file, store).status())
+    live = _opened(file, db)
+    live.store = open_store(db)
+    document = on_store(live.store, live.status())
     if as_json:
         console.json(document)
     else:
@@ -94,11 +111,10 @@ def status(*, file: str, as_json: bool, db: str | None) -> None:
 
 @command("llm-fsm release promote order.release.json")
 @file_argument
-def promote(*, file: str) -> None:
+@db_option
+def promote(*, file: str, db: str | None) -> None:
     """Make the candidate the stable definition. Running conversations stay as they are."""
-    live = _opened(file)
-    with failing(ConfigurationError):
-        live.change(**promoted(live.release))
+    live = _changed(file, db, lambda live: promoted(live.release))
     console.note(f"new conversations begin on {live.release.stable}")
 
 
@@ -113,8 +129,7 @@ def back(*, file: str, move: bool, db: str | None) -> None:
 
     Running conversations stay as they are, or are moved with --move by the map of FILE.
     """
-    live = _opened(file)
-    live.change(**taken_back(live.release))
+    live = _changed(file, db, lambda live: taken_back(live.release))
     console.note(f"new conversations begin on {live.release.stable}")
     if move:
         sha, store = _candidate(live).identity, open_store(db)
@@ -125,11 +140,24 @@ def back(*, file: str, move: bool, db: str | None) -> None:
         report(went, applies=True)
 
 
-def _opened(file: str, store: Store | None = None) -> LiveRelease:
-    """Open a release file. Raises Failure, DefinitionError."""
+def _opened(file: str, db: str | None) -> LiveRelease:
+    """Open FILE; without it the release in the store. Raises Failure, DefinitionError."""
+    store = None if os.path.exists(file) else open_store(db)
     with failing(ConfigurationError):
         machine = AsyncMachine.from_file(stable_file(file), model="offline", store=store)
-        return LiveRelease(file, machine._compile, machine.store)
+        return LiveRelease(file, machine.program, machine._compile, machine.store)
+
+
+def _changed(file: str, db: str | None, changes: Callable[[LiveRelease], JsonMap]) -> LiveRelease:
+    live = _opened(file, db)
+
+    async def change() -> None:
+        await live.refresh()
+        await live.change(**await asyncio.to_thread(changes, live))
+
+    with failing(ConfigurationError, ConversationConflict):
+        on_store(live.store, change())
+    return live
 
 
 def _candidate(live: LiveRelease) -> CompiledMachine:
@@ -137,7 +165,7 @@ def _candidate(live: LiveRelease) -> CompiledMachine:
         if live.fault is not None:
             raise live.fault
     if live.candidate is None:
-        raise Failure(f"{live.path}: it has no candidate: name its file as candidate")
+        raise Failure(f"{live.place}: it has no candidate: name its file as candidate")
     return live.candidate
 
 
@@ -149,7 +177,7 @@ def _checked(live: LiveRelease) -> CompiledMachine:
     for fault in faults:
         console.error(fault)
     if faults:
-        raise Failure(f"{live.path}: the candidate is not ready", exits.AT_FAULT)
+        raise Failure(f"{live.place}: the candidate is not ready", exits.AT_FAULT)
     return candidate
 
 
@@ -166,7 +194,7 @@ def _faults(live: LiveRelease, candidate: CompiledMachine) -> Iterator[str]:
 
 
 def _show(document: JsonDict) -> None:
-    console.out(f"share {document['share']:g} {document['stopped']}".rstrip())
+    console.out("share {share:g}, from the {source} {stopped}".format_map(document).rstrip())
     arms, parts = document["arms"].values(), ("stable", "candidate", "worse_by")
     counts = ("conversations", "settled", "errors")
     rows = [[name, *(str(arm[name]) for arm in arms), ""] for name in counts]
