@@ -10,6 +10,7 @@ import mongomock
 import pytest
 
 from llm_fsm import AsyncMachine
+from llm_fsm.engine.releases import EVERY
 from llm_fsm.engine.upkeep import Upkeep
 from llm_fsm.errors import ConfigurationError, ConversationConflict
 from llm_fsm.stores.base import ListQuery, checked_id
@@ -157,6 +158,16 @@ async def test_upkeep_looks_into_the_store(tmp_path):
     await keeper.look()
     await keeper.stop()
     assert two.release.release.share == 1
+
+
+async def test_a_release_that_was_looked_at_takes_no_place_from_conversations(tmp_path):
+    moment = [1.8e9]
+    machine = machine_of(tmp_path, MemoryStore(), clock=lambda: moment[0])
+    assert machine.release.is_due
+    await machine.run_due()
+    assert not machine.release.is_due
+    moment[0] += EVERY
+    assert machine.release.is_due
 
 
 async def test_a_file_wins(tmp_path):
