@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,25 @@ def test_a_file_in_another_encoding_is_refused_with_its_line(tmp_path: Path) -> 
     assert (fault.name, fault.line, fault.hint) == ("not-utf8", 2, "save the file as UTF-8")
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_a_whole_file_in_another_encoding_keeps_the_machine_from_running(
+    encoding: str, tmp_path: Path
+) -> None:
+    path = saved(tmp_path, po=po_of(texts_of(GREETER)).decode().encode(encoding))
+    with pytest.raises(DefinitionError, match=r"greeter\.de\.po.*save (it|the file) as UTF-8"):
+        load(path)
+
+
+def test_a_mark_of_unicode_at_the_beginning_is_no_fault(tmp_path: Path) -> None:
+    path = saved(tmp_path, po=b"\xef\xbb\xbf" + po_of(texts_of(GREETER)))
+    assert check(path) == []
+
+
+def test_a_file_that_names_another_encoding_in_its_head_is_read_as_utf_8(tmp_path: Path) -> None:
+    po = po_of(texts_of(GREETER)).replace(b"charset=utf-8", b"charset=iso-8859-9")
+    assert load(saved(tmp_path, po=po)).texts == {"de": GERMAN}
+
+
 def test_a_file_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     inner = tmp_path / "bots"
     inner.mkdir()
@@ -139,6 +159,9 @@ def test_a_key_of_the_author_cannot_take_the_name_of_the_machines_own(tmp_path: 
 
 
 # -- random definitions
+
+EXAMPLES = int(os.environ.get("LLM_FSM_DEFINITIONS", "200"))
+"""`LLM_FSM_DEFINITIONS=1000` tries more."""
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1)
 LINES = st.lists(WORDS, min_size=1, max_size=4).map(" \n".join)
@@ -177,7 +200,7 @@ def definitions(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(document=definitions())
 def test_the_same_texts_in_another_language_say_the_same(document: dict[str, Any]) -> None:
     texts = texts_of(document)

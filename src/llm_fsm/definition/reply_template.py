@@ -240,13 +240,14 @@ def _replace(value: Any, old: str, new: str) -> str:
 def _format(environment: _Environment, value: str, *values: Any) -> str:
     """Fill the places of a text. Fractions have the decimal mark of the language."""
     left = iter(values)
+    mark, _ = number_marks(environment.language)
 
     def filled(place: re.Match[str]) -> str:
         if place.group() == "%%":
             return "%"
         written: str = place.group() % next(left)
         is_number = place.group()[-1] in "feEFgG"
-        return written.replace(".", environment.decimal_mark) if is_number else written
+        return written.replace(".", mark) if is_number else written
 
     return _PLACE.sub(filled, value)
 
@@ -394,10 +395,6 @@ class _Environment(Environment):
     """
 
     language = ""
-
-    @property
-    def decimal_mark(self) -> str:
-        return number_marks(self.language)[0]
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         if isinstance(obj, dict) and isinstance(argument, str | int) and argument in obj:

@@ -24,9 +24,10 @@ Senses: TypeAlias = Mapping[str, float]
 `number` its value; `digit` a digit in a row of digits; `month` 1 to 12; `weekday` 1 to 7; `day`
 days from today; `span` its days; `date` month * 100 + day; `clock` and `part` minutes; `half` the
 first hour of this half of a day. Words without a value: `before` and `after` an hour, `at` and
-`oclock` beside one, `link` and `ordinal` beside a day, `join` between numbers, `minus`, `point`, `yes`, `not`,
-`vague` words of a date that name none, and `doubt` about a number: 0 anywhere in its clause, 1 right
-beside it. `count`: the first number word of its value. `written`: the piece stands in digits.
+`oclock` beside one, `link` and `ordinal` beside a day, `join` between numbers, `point` before a
+fraction, `minus`, `yes`, `not`, `vague` words of a date that name none, and `doubt` about a number:
+0 anywhere in its clause, 1 right beside it. `count`: the first number word of its value. `written`:
+the piece stands in digits.
 """
 
 _DIGITS = r"\d{1,3}(?: \d{3})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,:/'’٬٫-]\d+)*"
@@ -52,6 +53,8 @@ _MOST_DIGITS = 15
 _SCALES = (100, 1000, 10_000, 1_000_000, 100_000_000, 1_000_000_000)
 _BESIDE = frozenset(("at", "oclock", "link", "ordinal", "join", "before", "after", "yes", "not"))
 """Kinds of words that mean nothing alone, so that those of every language count."""
+_INSIDE = frozenset(("join", "point"))
+"""Kinds of words inside of a number."""
 _TEMPORAL = frozenset(
     ("number", "month", "weekday", "day", "span", "date", "clock", "part", "half", "vague")
 )
@@ -215,12 +218,16 @@ def numbers(found: Sequence[Piece]) -> list[Meaning]:
         values = _values(piece)
         is_next = last == at - 1 and _LOOSE.fullmatch(piece.gap) is not None
         if not values:
-            last = at if is_next and "join" in piece.senses else -2
+            last = at if is_next and not _INSIDE.isdisjoint(piece.senses) else -2
             continue
         value = values[0]
-        known = readings[-1].value if is_next and "written" not in piece.senses else 0
+        goes_on = is_next and "written" not in piece.senses
+        known = readings[-1].value if goes_on else 0
+        is_fraction = goes_on and "point" in found[at - 1].senses
         room = next((one for one in (1000, 100, 1) if known % one == 0), 0)
-        if known > 0 and value in _SCALES and known % value > 0:
+        if is_fraction:
+            values = [float(f"{known:.0f}.{value:.0f}")]
+        elif known > 0 and value in _SCALES and known % value > 0:
             values = [known + known % value * (value - 1)]
         elif known > 0 and value < room:
             values = [known + value]
@@ -228,7 +235,7 @@ def numbers(found: Sequence[Piece]) -> list[Meaning]:
             known = 0
             is_negative = is_signed(piece) or (at > 0 and "minus" in found[at - 1].senses)
             values = [-one for one in values] if is_negative else values
-        start = readings.pop().start if known else piece.start
+        start = readings.pop().start if known or is_fraction else piece.start
         readings += [Meaning(one, start, piece.end) for one in values]
         last = at
     return readings
@@ -361,8 +368,8 @@ def _named_days(found: Sequence[Piece], today: date) -> list[Meaning]:
 
 
 _TIMES = (
-    ("hour:number min:number after", 1),
-    ("hour:number min:number before", -1),
+    ("hour:number min:part,number after", 1),
+    ("hour:number min:part,number before", -1),
     ("min:part,number after hour:number", 1),
     ("min:part,number before hour:number", -1),
     ("hour:number oclock* after min:part,number", 1),

@@ -136,8 +136,18 @@ def said(turn: TurnState, move: Move, quote: object) -> Unmet | None:
 
 def is_yes(language: str, message: str) -> bool:
     """Return true for a message that is nothing but a yes of its language's table."""
-    yes, polite = _phrases_of_yes(language)
-    made_of = re.compile(f"(?:{yes}) (?:(?:{yes}|{polite}) )*")
+    yes, _, polite = _phrases(language)
+    return _is_nothing_but(yes, polite, message)
+
+
+def is_no(language: str, message: str) -> bool:
+    """Return true for a message that is nothing but a no of its language's table."""
+    _, no, polite = _phrases(language)
+    return _is_nothing_but(no, polite, message)
+
+
+def _is_nothing_but(words: str, polite: str, message: str) -> bool:
+    made_of = re.compile(f"(?:{words}) (?:(?:{words}|{polite}) )*")
     asks = any(mark in message for mark in QUESTION_MARKS)
     return not asks and made_of.fullmatch(_plain(message)) is not None
 
@@ -146,7 +156,7 @@ def is_quoted_yes(language: str, message: str, quote: str) -> bool:
     """Return true if words of a message are a yes: they begin their sentence, and the message asks
     nothing, makes no condition, and has no word of a no.
     """
-    yes, polite = _phrases_of_yes(language)
+    yes, _, polite = _phrases(language)
     begins = re.compile(f"(?:(?:{yes}|{polite}) )*{re.escape(_plain(quote))}")
     sentences = map(_plain, _SENTENCE.split(message))
     # In the middle of a sentence, "yes" may be told of somebody else.
@@ -157,10 +167,10 @@ def is_quoted_yes(language: str, message: str, quote: str) -> bool:
 
 
 @cache
-def _phrases_of_yes(language: str) -> tuple[str, str]:
-    """Return the words of a yes, and those beside it, as regular expressions."""
+def _phrases(language: str) -> tuple[str, str, str]:
+    """Return the words of a yes, of a no, and those beside them, as regular expressions."""
     own = language_of(language)
-    return _either((*own.yes, *own.agree)), _either(own.polite)
+    return _either((*own.yes, *own.agree)), _either(own.no), _either(own.polite)
 
 
 @cache

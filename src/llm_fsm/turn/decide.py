@@ -12,18 +12,16 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from llm_fsm._json import JsonMap
-from llm_fsm.languages import language_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_reply, uphold
 from llm_fsm.turn import assignments, closing, handlers, model, response, tool_loop
-from llm_fsm.turn.agreement import is_yes, said
+from llm_fsm.turn.agreement import is_no, is_yes, said
 from llm_fsm.turn.available import available_here
 from llm_fsm.turn.choices import Choice, asked_key
 from llm_fsm.turn.fast_path import certain_move, certain_value
 from llm_fsm.turn.guards import Refusal
 from llm_fsm.turn.named import named_by, possible_move
 from llm_fsm.turn.outcome import Refused, Taken, Unreadable, forget, give_up, make_move, take_reply
-from llm_fsm.turn.recognize import folded
 from llm_fsm.turn.repair import verbs
 from llm_fsm.turn.request import turn_request
 from llm_fsm.turn.tool_loop import Loop
@@ -146,7 +144,7 @@ def _answer_before_loss(turn: TurnState, keys: tuple[str, ...]) -> RunTo[Arrival
         if keys:
             return (yield from forget(turn, keys))
         return Arrival(stop=(yield from verbs.stop(turn)))
-    if folded(message) in map(folded, language_of(language).no):
+    if is_no(language, message):
         turn.emit(ev.Recognised(key=""))
         yield from verbs.go_on(turn)
         return Arrival()

@@ -16,10 +16,12 @@ from typing import Any, TypeAlias
 from llm_fsm._json import JsonDict, JsonMap, list_at, object_at, without
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.definition.names import label
+from llm_fsm.languages import language_of
 from llm_fsm.languages.reading import dates, numbers, pieces, times
 from llm_fsm.llm.offline.amounts import EMAIL, Found, Message, Span, amounts, is_doubtful
 from llm_fsm.session.messages import PlainTurn
 from llm_fsm.session.normalize import as_schema
+from llm_fsm.turn.agreement import is_no, is_yes
 from llm_fsm.turn.recognize import named_values
 
 Schema: TypeAlias = JsonMap
@@ -119,6 +121,22 @@ def folded(text: str) -> str:
     return re.sub(r"[\s_-]+", " ", text.casefold().replace("’", "'")).strip(" .!,;:")
 
 
+def yes_or_no(said: Message) -> bool | None:
+    """Return what a message that is nothing but a yes or a no means; None for another one."""
+    text = folded(said.text)
+    if text in YES or is_yes(said.tag, said.text):
+        return True
+    if text in NO or is_no(said.tag, said.text):
+        return False
+    return None
+
+
+def _is_talk(said: Message) -> bool:
+    """Return true for a message that is no free text."""
+    own = language_of(said.tag)
+    return wish(said.text) in _TALK or folded(said.text) in (*own.yes, *own.no)
+
+
 def wish(text: str) -> str:
     """Return the folded words of a message without those that are only polite."""
     said = folded(text.rstrip("?"))
@@ -143,7 +161,7 @@ def read_update(view: PlainTurn, closed: Sequence[str] = ()) -> JsonDict:
     if fitting and (view.wanted or len(fitting) == 1):
         return {fitting[0]: values[fitting[0]]}
     found, rest = _in_sentence(view, asked, said)
-    if view.wanted and wish(text) not in _TALK:
+    if view.wanted and not _is_talk(said):
         key = next((key for key in view.wanted if key not in found), "")
         value = _remaining(key, view.wanted[key], said, rest, alone=not found) if key else None
         if value and accepts(view.wanted[key], value):
@@ -228,14 +246,14 @@ def _whole(schema: Schema, message: Message, shown: str) -> Any:
         exact = named.get(text.strip(), named.get(said))
         if exact is not None or options:
             return exact if exact is not None else _numbered(said, schema, folded(shown))
-    if kind == "boolean" and said in YES | NO:
-        return said in YES
+    if kind == "boolean" and (answer := yes_or_no(message)) is not None:
+        return answer
     plain = text.rstrip(".!,;")
     values = [text, plain, plain.upper()]
     if kind in ("integer", "number"):
         found = amounts(message)
         values = [one.value for one in found if re.search(r"\w", _without(text, one)) is None]
-    elif kind not in ("", "string", "boolean") or is_free(schema) or wish(text) in _TALK:
+    elif kind not in ("", "string", "boolean") or is_free(schema) or _is_talk(message):
         return None
     return _fitting(schema, values)
 

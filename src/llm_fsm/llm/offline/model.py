@@ -17,9 +17,10 @@ from typing import Any
 from llm_fsm._json import JsonDict, JsonMap, json_text, without
 from llm_fsm.conditions.compiler import ConditionError, evaluate, truthy
 from llm_fsm.errors import ModelError
-from llm_fsm.languages import ends_in_question, is_english, language_of
+from llm_fsm.languages import ends_in_question, is_english
 from llm_fsm.llm.offline import wording
-from llm_fsm.llm.offline.extract import LEAVING, NO, WAYS, YES, folded, read_update, wish
+from llm_fsm.llm.offline.amounts import Message
+from llm_fsm.llm.offline.extract import LEAVING, WAYS, folded, read_update, wish, yes_or_no
 from llm_fsm.session.context import has
 from llm_fsm.session.messages import LLMRequest, ModelReply, PlainTurn, ReplyForm, TransitionView
 from llm_fsm.session.quotes import own_quote
@@ -125,10 +126,10 @@ def _named(view: PlainTurn) -> TransitionView | None:
     if named or said in LEAVING:
         return _only(named) or _leaving(view)
     own = [choice for choice in standing if choice.own]
-    words = language_of(view.language)
-    if said in NO or said in words.no:
+    meant = yes_or_no(Message(view.user or "", view.language))
+    if meant is False:
         return _only(choice for choice in own if _DENIES.search(choice.description))
-    if (said in YES or said in words.agree) and not view.wanted:
+    if meant and not view.wanted:
         said_so = [choice for choice in standing if choice.description.startswith("Yes")]
         own = [choice for choice in own if not _DENIES.search(choice.description)]
         return _only(
