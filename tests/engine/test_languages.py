@@ -256,6 +256,65 @@ def test_the_user_changes_the_language_and_the_event_is_on_record() -> None:
         assert machine.resume(chat.id).choices == turn.choices
 
 
+def changed_to(tag: str, words: str) -> dict[str, Any]:
+    """An update that changes the language, with the user's words as proof."""
+    return {"language": tag, "_quotes": {"language": words}}
+
+
+def test_a_conversation_changes_its_language_twice() -> None:
+    clock = [1_900_000_000.0]
+    german, turkish = changed_to("de", "auf Deutsch"), changed_to("tr", "Türkçe")
+    replies = [
+        reply("day", {"size": "large", **german}),
+        reply("confirm", {"day": "2031-03-04"}),
+        reply("confirm", turkish),
+        "no reply at all",
+        "no reply at all",
+        reply("cannot_handle"),
+        reply("done", {"_quotes": {"_yes": "evet"}}),
+    ]
+    with shop(*replies, clock=lambda: clock[0]) as machine:
+        chat = machine.start()
+        assert chat.greeting == SHOP["states"]["size"]["reply"]
+        turn = chat.send("groß, und auf Deutsch bitte")
+        assert (turn.text, turn.choices) == ("Welcher Tag passt Ihnen?", ())
+        clock[0] += 400
+        [reminded] = machine.run_due()
+        assert reminded.text == "Sind Sie noch da?\n\nWelcher Tag passt Ihnen?"
+        turn = chat.send("am 4. März 2031")
+        assert turn.text == "Größe: groß\nLiefertag: 4. März 2031\n\nIst alles richtig?"
+        assert [choice.label for choice in turn.choices] == ["ja", "nein"]
+        turn = chat.send("Türkçe lütfen")
+        assert turn.text == "Boy: büyük\nTeslim günü: 4 Mart 2031\n\nHepsi doğru mu?"
+        assert [choice.label for choice in turn.choices] == ["evet", "hayır"]
+        assert chat.send("hm").text.startswith("Üzgünüz, bizde bir sorun oldu.")
+        clock[0] += 400
+        [reminded] = machine.run_due()
+        assert reminded.text.startswith("Hâlâ orada mısınız?")
+        assert reminded.text.endswith("Hepsi doğru mu?")
+        turn = chat.send("ne yapabilirim?")
+        foreign = english_words("tr") | words_of(TEXTS["de"].values())
+        assert words_of([turn.text]) & foreign == set()
+        turn = chat.send("evet")
+        assert turn.text == "büyük paketiniz 4 Mart 2031 günü geliyor. Hoşça kalın!"
+        assert chat.context["language"] == "tr"
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        {"size": "large"},
+        {"size": "large", "language": "de"},
+        {"size": "large", **changed_to("de", "auf Deutsch")},
+    ],
+)
+def test_one_foreign_word_changes_no_language(update: dict[str, Any]) -> None:
+    with shop(reply("day", update), reply("day", {"size": "large"})) as machine:
+        chat = machine.start()
+        assert chat.send("groß, please").text == "Which day suits you?"
+        assert chat.context == {"size": "large"}
+
+
 def test_a_language_that_nobody_asked_for_is_refused() -> None:
     made_up = reply("size", {"language": "tr", "_quotes": {"language": "small"}})
     with shop(made_up, reply("size")) as machine:
