@@ -111,7 +111,7 @@ def document(**keys: Any) -> dict[str, Any]:
 def replied(answer: Any, key: str) -> Any:
     with Machine.from_dict(document(), model=ScriptedLLM([answer], loop=True)) as machine:
         chat = machine.start(greet=False)
-        chat.send("today")
+        chat.send("at that time")
         return chat.context.get(key, NOTHING)
 
 
@@ -142,7 +142,7 @@ def by_handler(key: str, value: Any) -> Any:
         document(), model=ScriptedLLM([reply("a", "ok")]), handlers=[handler]
     ) as machine:
         chat = machine.start(greet=False)
-        chat.send("today")
+        chat.send("at that time")
         return chat.context.get(key, NOTHING)
 
 
@@ -153,7 +153,7 @@ def by_tool_result(key: str, value: Any) -> Any:
     ) as machine:
         machine.tool(lambda: {"v": value}, name="t", description="T")
         chat = machine.start(greet=False)
-        chat.send("today")
+        chat.send("at that time")
         return chat.context.get(key, NOTHING)
 
 
@@ -164,7 +164,7 @@ def by_tool_argument(key: str, value: Any) -> Any:
     tool = read_tool(ToolSpec("t", "T", schema, lambda **arguments: given.append(arguments)))
     model = ScriptedLLM([calls(("t", {key: value})), reply("a", "ok")])
     with Machine.from_dict(made, model=model, tools=[tool]) as machine:
-        machine.start(greet=False).send("today")
+        machine.start(greet=False).send("at that time")
     return given[0].get(key, NOTHING) if given else NOTHING
 
 

@@ -56,7 +56,7 @@ def pricing(ran: list[tuple[str, ...]]) -> Any:
 def played(definition: dict[str, Any], *replies: str, **options: Any) -> list[Any]:
     with Machine.from_dict(definition, model=ScriptedLLM(list(replies)), **options) as machine:
         chat = machine.start(greet=False)
-        return [chat.send("tomorrow") for _ in replies]
+        return [chat.send("on that day") for _ in replies]
 
 
 def test_handler_and_set_make_again_what_a_correction_made_old() -> None:
@@ -104,10 +104,10 @@ def test_what_nobody_makes_again_stays_unset_and_closes_the_way() -> None:
         HOTEL, model=ScriptedLLM([FIRST, reply("pay", room="double"), reply("confirm")])
     ) as machine:
         chat = machine.start(greet=False, context={"price": 100})
-        assert "price" not in chat.send("tomorrow").context, (
+        assert "price" not in chat.send("on that day").context, (
             "its parts became known after it was given"
         )
-        assert chat.send("tomorrow").state == "confirm"
+        assert chat.send("on that day").state == "confirm"
 
 
 def test_a_restart_does_not_keep_what_was_made_of_answers() -> None:

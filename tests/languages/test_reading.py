@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from llm_fsm.languages.reading import dates, numbers, pieces, speaks_of_time, times
+from llm_fsm.languages.reading import dates, numbers, pieces, times
 
 TODAY = date(2026, 11, 29)
 """A Sunday."""
@@ -165,15 +165,3 @@ def test_a_number_is_read_in_words(tag: str, text: str, number: float) -> None:
 )
 def test_two_numbers_are_no_third_one(text: str, number: float) -> None:
     assert number not in read_numbers(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["Freitag", "in a week", "deux", "mañana por la tarde", "٧", "asap"]
-)
-def test_a_message_may_name_a_time(text: str) -> None:
-    assert speaks_of_time(text)
-
-
-@pytest.mark.parametrize("text", ["My name is Tom Baker", "yes please", "Hallo", "はい"])
-def test_other_messages_name_no_time(text: str) -> None:
-    assert not speaks_of_time(text, "fr")

@@ -313,20 +313,19 @@ TABLE = machine(
     [
         ("My name is Tom Baker", False),
         ("mañana por la tarde, soy Tom", True),
-        ("Freitag, Tom Baker", True),
-        ("Tom, around noon", True),
-        ("Tom, 7", True),
+        ("Freitag um 19 Uhr, Tom Baker", True),
+        ("Tom, tomorrow at 7", True),
     ],
 )
 def test_a_date_needs_a_message_that_may_name_one(said: str, kept: bool) -> None:
-    update = {"name": "Tom", "day": "2026-12-04", "at": "19:00", "free": "20:00"}
+    update = {"name": "Tom", "day": "1970-01-02", "at": "19:00", "free": "20:00"}
     done = say(TABLE, start(TABLE).session, said, replied("end", "", **update), spare=True)
     assert done.session.context.keys() == ({*update} if kept else {"name", "free"})
     assert done.text == "Done."
 
 
 def test_a_date_that_nobody_said_is_no_part_of_an_object() -> None:
-    update = {"visit": {"day": "2026-12-04"}}
+    update = {"visit": {"day": "1970-01-02"}}
     for said, begun in (("Tom", {}), ("tomorrow", update)):
         done = say(TABLE, start(TABLE).session, said, replied("ask", "And?", **update), spare=True)
         assert done.session.begun == begun

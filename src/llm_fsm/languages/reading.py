@@ -25,9 +25,10 @@ Senses: TypeAlias = Mapping[str, float]
 days from today; `span` its days; `date` month * 100 + day; `clock` and `part` minutes; `half` the
 first hour of this half of a day. Words without a value: `before` and `after` an hour, `at` and
 `oclock` beside one, `link` and `ordinal` beside a day, `join` between numbers, `point` before a
-fraction, `minus`, `yes`, `not`, `vague` words of a date that name none, and `doubt` about a number:
-0 anywhere in its clause, 1 right beside it. `count`: the first number word of its value. `written`:
-the piece stands in digits.
+fraction, `minus`, `yes`, `not`, `period` words of days that name none, `vague` those of days or
+times, `greeting` what only sounds like them, and `doubt` about a number: 0 anywhere in its clause,
+1 right beside it. `count`: the first number word of its value. `written`: the piece stands in
+digits.
 """
 
 _DIGITS = r"\d{1,3}(?: \d{3})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,:/'’٬٫-]\d+)*"
@@ -55,10 +56,6 @@ _BESIDE = frozenset(("at", "oclock", "link", "ordinal", "join", "before", "after
 """Kinds of words that mean nothing alone, so that those of every language count."""
 _INSIDE = frozenset(("join", "point"))
 """Kinds of words inside of a number."""
-_TEMPORAL = frozenset(
-    ("number", "month", "weekday", "day", "span", "date", "clock", "part", "half", "vague")
-)
-"""Kinds of words without which a message names no date and no time."""
 _HALF_DAY = 720
 _FIRST_YEAR = 1000
 _MOST_DAYS = 1000
@@ -195,19 +192,6 @@ def _is_expression(text: str, words: Sequence[tuple[str, int, int]], lexicon: _L
     gaps = [text[one[2] : two[1]] for one, two in pairwise(words)]
     is_known = tuple(word for word, _, _ in words) in lexicon
     return len(words) > 1 and is_known and all(map(_LOOSE.fullmatch, gaps))
-
-
-def speaks_of_time(text: str, tag: str = "") -> bool:
-    """Return true if a text has a digit, a number word, or a word of dates and times.
-
-    Args:
-        text: The text.
-        tag: BCP 47 tag of the definition; English if empty.
-    """
-    return any(
-        piece.word.isdecimal() or not _TEMPORAL.isdisjoint(piece.senses)
-        for piece in pieces(text, tag)
-    )
 
 
 def numbers(found: Sequence[Piece]) -> list[Meaning]:

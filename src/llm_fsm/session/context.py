@@ -27,7 +27,7 @@ from llm_fsm.session.events import ContextRefused, ContextSet, Event
 from llm_fsm.session.list_items import with_items
 from llm_fsm.session.normalize import WrittenForm, as_schema, forms, normalised
 from llm_fsm.session.placeholders import placeholder_in
-from llm_fsm.session.proof import Claim, is_made_of_a_question, is_untimely, prove
+from llm_fsm.session.proof import Claim, is_made_of_a_question, prove, unsaid_moment
 from llm_fsm.session.quotes import (
     KINDS,
     NOT_SAID,
@@ -102,7 +102,13 @@ class Keys:
     """Keys that a state asks for alone, and the texts and values of its `choices`."""
 
     def claim(
-        self, key: str, value: Any, *, old: Any = None, quotes: Sequence[str] | None = None
+        self,
+        key: str,
+        value: Any,
+        *,
+        old: Any = None,
+        quotes: Sequence[str] | None = None,
+        beside: str = "",
     ) -> Claim:
         """Return a value of a key as something that the user is said to have said."""
         return Claim(
@@ -114,17 +120,18 @@ class Keys:
             quotes=quotes,
             tag=self.language,
             words_of=self.choices.get(key, ()),
+            beside=beside,
         )
 
     def unsaid(self, claim: Claim, words: UserWords) -> tuple[Place, ...] | str:
         """Return the places of the user's words for a value, or why it is refused.
 
-        A key without `x-said` needs none, but a date or a time needs a message that may name one.
+        A key without `x-said` needs none, but a day or a time needs a message that may name it.
         """
         if claim.key in self.said:
             return prove(claim, words)
         is_asked = self.schema(claim.key).get(SAID) is not False
-        return _NO_TIME if is_asked and is_untimely(claim, words) else ()
+        return (unsaid_moment(claim, words) if is_asked else "") or ()
 
     def is_rule(self, reason: str) -> bool:
         """Return true if the reason of a refusal is the description of a rule."""
@@ -566,6 +573,7 @@ def _proved(
     """Return the places of the user's words, and drop the values that the user did not say."""
     places: dict[str, Place] = {}
     keys = sorted_.keys
+    beside = " ".join(map(str, {**sorted_.context, **changed}.values()))
     # A copy, because what was not said is taken out of `changed`.
     for key in [key for key in changed if key != EXTRA]:
         value, old = changed[key], sorted_.context.get(key)
@@ -574,7 +582,7 @@ def _proved(
         if keys.said.get(key) == "digits" and old is not None and same_digits:
             del changed[key]  # only its form is another
             continue
-        claim = keys.claim(key, value, old=old, quotes=quotes_of(key, quotes))
+        claim = keys.claim(key, value, old=old, quotes=quotes_of(key, quotes), beside=beside)
         proved = keys.unsaid(claim, words)
         if isinstance(proved, str):
             del changed[key]
@@ -600,13 +608,14 @@ def _proved_parts(
     before = begun.get(event.key) or {}
     parts = dict(before)
     for name, part in (event.begun or {}).items():
-        claim = keys.claim(event.key, {name: part}, old=before, quotes=quotes)
+        claim = keys.claim(
+            event.key, {name: part}, old=before, quotes=quotes, beside=str(event.begun)
+        )
         if not isinstance(keys.unsaid(claim, words), str):
             parts[name] = part
     return event if event.begun is None else replace(event, begun=parts or None)
 
 
-_NO_TIME = f"{NOT_SAID}: the message names no day and no time; ask for it"
 _MADE_UP = f"{NOT_SAID}: that is a placeholder; leave the key out, or ask for the value"
 
 

@@ -16,16 +16,7 @@ from typing import Any
 
 from llm_fsm._json import JsonMap, object_at
 from llm_fsm.languages import LANGUAGE
-from llm_fsm.languages.reading import (
-    Meaning,
-    Piece,
-    dates,
-    is_signed,
-    numbers,
-    pieces,
-    speaks_of_time,
-    times,
-)
+from llm_fsm.languages.reading import Meaning, Piece, dates, is_signed, numbers, pieces, times
 from llm_fsm.session.list_items import first_property
 from llm_fsm.session.quotes import NOT_SAID, Place, UserWords, find_quote, only_asks
 
@@ -35,6 +26,21 @@ _ISO = re.compile(
     r"(?P<day>\d{4}-\d\d-\d\d)?[T ]?(?:(?P<time>\d\d:\d\d)(?::00(?:\.0+)?)?(?:Z|[+-]\d\d:\d\d)?)?",
     re.ASCII,
 )
+_CALENDAR = frozenset(("month", "weekday", "day", "span", "date", "period", "vague"))
+"""Kinds of words that may name a day."""
+_CLOCK = frozenset(("clock", "part", "half", "vague"))
+"""Kinds of words that may name a time."""
+_BOUNDS = frozenset(("before", "after", "doubt"))
+"""Kinds of words beside a day or a time that may not be meant itself: "before Friday"."""
+_MONTH = -6
+"""Where the month of a day begins. A time is shorter, and stays whole."""
+_YEARS = 3
+"""The most readings of a weekday, or of a day without its year."""
+_TYPED = frozenset(("format", "pattern"))
+"""Schema keys of which a date or a time has one. What a choice stands for is said in other words."""
+MISREAD = f"{NOT_SAID}: the words of the user mean"
+"""How a reason begins where the user names another day or time for certain."""
+_UNNAMED = f"{NOT_SAID}: the user names no such day or time; ask for it"
 _ANY = 10**9
 _BESIDE = 6
 """Words of a quote beside those of its value."""
@@ -62,6 +68,7 @@ class Claim:
         quotes: The words that the reply quotes; None: any words of the messages.
         tag: BCP 47 tag of the definition.
         words_of: Texts that choices of the definition name values by.
+        beside: The values of all keys, as they are with this one.
     """
 
     key: str
@@ -72,6 +79,7 @@ class Claim:
     quotes: Sequence[str] | None = None
     tag: str = ""
     words_of: Sequence[tuple[str, Any]] = ()
+    beside: str = ""
 
 
 def prove(claim: Claim, words: UserWords) -> tuple[Place, ...] | str:
@@ -137,17 +145,72 @@ def _named(item: Any, first: str) -> Any:
     return item.get(first) if first and isinstance(item, Mapping) else item
 
 
-def is_untimely(claim: Claim, words: UserWords) -> bool:
-    """Return true for a date or a time from messages without any word of dates and times.
+def unsaid_moment(claim: Claim, words: UserWords) -> str:
+    """Return why a day or a time in a value is none that the user gave; "" if it may be one.
+
+    Each is judged alone: who names a day has named no time. What the words leave open stays.
 
     Args:
         claim: The value, whose key has no `x-said`.
         words: The words of the user.
     """
-    # Cheap first: most keys hold no time, and reading words costs more.
-    if not any(leaf.schema.get("format") in TIMES for leaf in changes(claim)):
-        return False
-    return not any(speaks_of_time(text, claim.tag) for _, text in words.since(claim.key))
+    for leaf in changes(claim):
+        # Cheap first: most values are no moment, and reading words costs more.
+        form = _ISO.fullmatch(str(leaf.value))
+        if form is None or _TYPED.isdisjoint(leaf.schema):
+            continue
+        for part in filter(None, form.groups()):
+            reason = _unsaid_part(leaf, part, words)
+            if reason:
+                return reason
+    return ""
+
+
+def _unsaid_part(claim: Claim, part: str, words: UserWords) -> str:
+    """Return why the user has not said the day or the time of a value; "" if it may be said."""
+    since = [_heard(claim, part, text, words) for _, text in words.since(claim.key)]
+    # A tool of this turn may have answered with it.
+    if words.answered or part in str(claim.old) or any(is_open for _, is_open in since):
+        return ""
+    # Earlier words are read only if the latest do not name it.
+    texts = (words.asked_by, *dict(words.messages).values())
+    earlier = (_heard(claim, part, text, words) for text in texts)
+    # Another year may be meant, if none was said.
+    if any(part[_MONTH:] in " ".join(named) for named, _ in chain(since, earlier)):
+        return ""
+    named = sorted(chain.from_iterable(one for one, _ in since))
+    # From a day that the reply names for another key, more may be counted.
+    if any(one in claim.beside for one in named):
+        return ""
+    return f"{MISREAD} {' or '.join(named)}; write that, or ask" if named else _UNNAMED
+
+
+def _heard(claim: Claim, part: str, text: str, words: UserWords) -> tuple[set[str], bool]:
+    """Return the days or times that a text names, and whether a piece may name another one."""
+    found = pieces(text, claim.tag)
+    days, clocks = dates(found, words.today), times(found)
+    own, kinds = (days, _CALENDAR) if "-" in part else (clocks, _CLOCK)
+    named = {one.value for one in own}
+    # A day without a month is not certain, and one of two days may count from the other. Neither
+    # is a time that may be in either half of the day.
+    is_open = (
+        len(named) > _YEARS or len({one.start if own is days else one.value for one in own}) > 1
+    )
+    read = [_is_in(piece, own) for piece in found]
+    # The number of another value is none of a day.
+    used = {"1", *claim.beside.split()}
+    for at, piece in enumerate(found):
+        is_bound = any(read[max(at - 1, 0) : at + 2]) and not _BOUNDS.isdisjoint(piece.senses)
+        is_number = piece.word.isdecimal() and piece.word not in used
+        is_other = is_number and not _is_in(piece, [*days, *clocks])
+        is_same = piece.word == part[-2:].lstrip("0")
+        may_be = is_bound or is_other or is_same or not kinds.isdisjoint(piece.senses)
+        is_open = is_open or (may_be and not read[at])
+    return named, is_open
+
+
+def _is_in(piece: Piece, readings: Sequence[Meaning]) -> bool:
+    return any(_is_at(piece, (0, one.start, one.end)) for one in readings)
 
 
 def is_made_of_a_question(claim: Claim, message: str) -> bool:

@@ -42,12 +42,14 @@ class UserWords:
         messages: Number and text of each message, the oldest first.
         asked: Key to the turn at whose end a state that collects it spoke last.
         today: The day from which "tomorrow" counts.
+        asked_by: What was said to the user last.
         answered: True if tools answered in this turn, so that a text may come from them.
     """
 
     messages: Sequence[tuple[int, str]]
     asked: Mapping[str, int] = field(default_factory=dict)
     today: date = date(1970, 1, 1)
+    asked_by: str = ""
     answered: bool = False
 
     def since(self, key: str) -> list[tuple[int, str]]:

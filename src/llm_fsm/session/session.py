@@ -460,7 +460,8 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.user_input is not None:
             messages.append((self.turn, self.user_input))
         today = datetime.fromtimestamp(self.time, zone_of(self.timezone)).date()
-        return UserWords(messages=tuple(messages), asked=self.asked, today=today)
+        asked_by = self.window[-1][1] if self.window else ""
+        return UserWords(messages=tuple(messages), asked=self.asked, today=today, asked_by=asked_by)
 
     def before_another(self) -> Session:
         """Return what remains of a conversation that ended where it begins again."""

@@ -17,6 +17,7 @@ from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import CLEAR, NOT_TAKEN_BACK, has, is_said_back
 from llm_fsm.session.messages import ModelReply
+from llm_fsm.session.proof import MISREAD
 from llm_fsm.session.quotes import NOT_SAID, QUOTES, YES
 from llm_fsm.turn import assignments, breakdown, closing, handlers, model, response, transitions
 from llm_fsm.turn.agreement import blanks, is_yes, said, touched
@@ -220,7 +221,8 @@ def _refused_values(turn: TurnState, named: Named, since: int) -> str:
     counted: dict[str, str] = {}
     for key, why in every.items():
         is_value = key in turn.keys.said or has(before.context, key)
-        if (is_value or not why.startswith(NOT_SAID)) and why not in harmless:
+        is_value = is_value or not why.startswith(NOT_SAID) or why.startswith(MISREAD)
+        if is_value and why not in harmless:
             counted[key] = why
     is_same = (now.context, now.begun, now.stack) == (before.context, before.begun, before.stack)
     if named.pattern and named.target == "correct" and is_same:

@@ -90,7 +90,7 @@ def test_user_message_ends_with_the_input_and_has_no_empty_section() -> None:
 
 def test_what_is_known_is_no_longer_to_be_collected() -> None:
     made = program(RICH)
-    first = talk(made, "m", reply("ask", time="19:30"))
+    first = talk(made, "19:30", reply("ask", time="19:30"))
     prompt = say(made, first.session, "m", reply("ask")).prompt
     assert "<information_to_collect>" not in prompt
     assert '<current_context>\n{"time":"19:30"}\n</current_context>' in prompt
