@@ -32,7 +32,7 @@ help:
 	@echo 'make lint      ruff, mypy --strict, import-linter, our own checker on our own definitions, and oxlint, oxfmt and unit tests on web/'
 	@echo 'make docs      build the site of the documents: build/site/index.html works without a server and without network'
 	@echo 'make page      build the page of the studio from web/ (Node 20.19 or newer)'
-	@echo 'make kills     kill more often than make test does, and send the server 5,000 random requests: the small form of make crash, for CI'
+	@echo 'make kills     kill more often than make test does, send the server 5,000 random requests, and translate 1,000 random definitions: the small form of make crash, for CI'
 	@echo 'make crash     kill workers 1,000 times on SQLite and on PostgreSQL, and audit what is left'
 	@echo 'make services  install what the tests of stores start for themselves: PostgreSQL and Redis (Debian, as root)'
 	@echo 'make bench     measure what start-up and a turn cost, and the same beside other systems; ARGS=--quick: ours alone'
@@ -79,6 +79,7 @@ crash: kills
 kills: $(VENV)/.dev
 	@CRASH_KILLS=6 $(BIN)/python -m pytest --timeout 600 tests/crash tests/server/test_killed.py tests/releases/test_killed.py -k 'kill'
 	@LLM_FSM_REQUESTS=5000 $(BIN)/python -m pytest tests/server/test_schemathesis.py
+	@LLM_FSM_DEFINITIONS=1000 $(BIN)/python -m pytest --timeout 900 tests/documents/test_translations.py -k same_texts
 
 # The tests start servers of their own, on free loopback ports and in temporary folders, and end them.
 services:

@@ -143,6 +143,12 @@ def test_a_file_that_names_another_encoding_in_its_head_is_read_as_utf_8(tmp_pat
     assert load(saved(tmp_path, po=po)).texts == {"de": GERMAN}
 
 
+def test_of_two_entries_for_one_text_the_first_counts(tmp_path: Path) -> None:
+    twice = PLAIN % "Tschüs, {{ size }}" + PLAIN % "Bis bald, {{ size }}"
+    read = load(saved(tmp_path, po=twice.encode())).texts
+    assert read == {"de": {"/states/bye/reply": "Tschüs, {{ size }}"}}
+
+
 def test_a_file_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     inner = tmp_path / "bots"
     inner.mkdir()

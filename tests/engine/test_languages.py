@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -353,6 +355,38 @@ def test_a_definition_with_one_language_offers_none() -> None:
         assert chat.context == {}
     assert "language" not in model.requests[0].messages[1].content
     assert '"language"' not in str(model.requests[0].schema)
+
+
+WITHOUT_LANGUAGE = """
+import sys
+from llm_fsm import Machine
+from llm_fsm.testing import ScriptedLLM, reply
+
+states = {
+    "price": {"reply": "Which price?", "transitions": [{"target_state": "confirm"}]},
+    "confirm": {
+        "reply": "{{ '%.2f' | format(price) }} for {{ price * 2 }}?",
+        "confirms": ["price"],
+        "transitions": [{"target_state": "done", "agrees": True}],
+    },
+    "done": {"kind": "final", "reply": "Goodbye!"},
+}
+schema = {"properties": {"price": {"type": "number"}}}
+document = {"name": "shop", "initial_state": "price", "context_schema": schema, "states": states}
+yes = reply("done", "", _quotes={"_yes": "yes"})
+model = ScriptedLLM([reply("confirm", "", price=2.5), yes])
+with Machine.from_dict(document, model=model) as machine:
+    chat = machine.start()
+    print(chat.send("2.50").text, chat.send("yes").text)
+print([name for name in sys.modules if name.startswith("babel")])
+"""
+
+
+def test_a_definition_without_a_language_loads_no_locales() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_LANGUAGE], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "2.50 for 5.0? Goodbye!\n[]\n"
 
 
 def test_an_unknown_language_falls_back_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:

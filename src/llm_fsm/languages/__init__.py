@@ -87,6 +87,8 @@ def language_of(tag: str) -> Language:
 @cache
 def locale_of(language: str) -> Any:
     """Return the locale of a language tag, else that of its language; None if neither is known."""
+    if not language:
+        return None  # Babel is slow to load
     from babel import Locale, UnknownLocaleError  # noqa: PLC0415 - few definitions need it
 
     for tag in (language, language.partition("-")[0]):
@@ -100,7 +102,9 @@ def locale_of(language: str) -> Any:
 @cache
 def number_marks(language: str) -> tuple[str, str]:
     """Return the decimal mark of a language, and the mark between thousands; English if unknown."""
-    locale = locale_of(language) or locale_of("en")
+    locale = locale_of(language)
+    if locale is None:
+        return ".", ","
     symbols = locale.number_symbols["latn"]
     return symbols["decimal"], symbols["group"]
 

@@ -240,6 +240,9 @@ def compile_keys(
     offered = writable
     if not has_schema:
         offered = {key: {} for key in mentioned if KEY.fullmatch(key)} | writable
+    choices = _choices(definition)
+    if own:
+        choices |= dict.fromkeys(own, language_names(definition.tags))
     return Keys(
         declared=has_schema,
         shapes={
@@ -257,7 +260,7 @@ def compile_keys(
         rules=compile_value_rules(definition.key_schemas),
         said={key: kind for key, schema in writable.items() if (kind := schema.get(SAID)) in KINDS},
         language=definition.language,
-        choices={**_choices(definition), **dict.fromkeys(own, language_names(definition.tags))},
+        choices=choices,
     )
 
 
