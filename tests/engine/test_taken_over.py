@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import mongomock
 import pytest
 
 from llm_fsm import (
@@ -27,12 +26,6 @@ from llm_fsm.records.replay import recorded_tools, replay_turns
 from llm_fsm.session import events as ev
 from llm_fsm.session.turn_record import parse
 from llm_fsm.stores.base import Store
-from llm_fsm.stores.file import FileStore
-from llm_fsm.stores.memory import MemoryStore
-from llm_fsm.stores.mongodb import MongoDBStore
-from llm_fsm.stores.postgresql import PostgreSQLStore
-from llm_fsm.stores.redis import RedisStore
-from llm_fsm.stores.sqlite import SQLiteStore
 from machines import reply
 
 HOLD: dict[str, Any] = {
@@ -69,25 +62,6 @@ DESK: dict[str, Any] = {
     },
 }
 ASKS = reply("human", "Of course.")
-STORES = ("memory", "sqlite", "file", "postgresql", "redis", "mongodb")
-
-
-@pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Store]:
-    """A new store of each kind."""
-    if request.param == "postgresql":
-        yield PostgreSQLStore(request.getfixturevalue("postgresql_url"))
-    elif request.param == "redis":
-        yield RedisStore(request.getfixturevalue("redis_url"))
-    elif request.param == "mongodb":
-        server = mongomock.MongoClient()
-        yield MongoDBStore("mongodb://localhost/bots", client=lambda: server)
-    elif request.param == "file":
-        yield FileStore(tmp_path / "bots")
-    elif request.param == "sqlite":
-        yield SQLiteStore(tmp_path / "bots.db")
-    else:
-        yield MemoryStore()
 
 
 class Desk:

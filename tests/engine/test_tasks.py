@@ -725,7 +725,7 @@ async def test_time_of_handlers_counts_towards_the_limit_of_seconds() -> None:
 
 async def test_limits_that_the_model_does_not_report_are_warned_about_once() -> None:
     machine = made({"work": task()}, "one", "two", limits={"money": 1, "tokens": 100})
-    says = r"^limits.money and limits.tokens cannot stop a run: model .* reports no cost and no tokens;"
+    says = r"^limits of money and tokens stop nothing: model .* reports no such figure;"
     with pytest.warns(RuntimeWarning, match=says):
         await machine.run()
     assert (await machine.run()).outcome == "passed"  # where a second warning would be an error

@@ -29,6 +29,7 @@ def moves(*transitions: Written, **more: Any) -> Written:
         (one(name=" "), "/name"),
         (one(model={"name": ""}), "/model/name"),
         (one(model={"on_failure": " \n"}), "/model/on_failure"),
+        (one(limits={"per": {"day": {"turns": 1, "on_limit": " "}}}), "/limits/per/day/on_limit"),
         (moves(to("b"), kind="wait", wait_for=""), A + "/wait_for"),
         (one(tools={"t": {"registered": ""}}), "/tools/t/registered"),
         (one(tools={" ": {"registered": "f"}}), "/tools/ "),
@@ -79,6 +80,46 @@ def test_settings_with_room_are_not_found() -> None:
 def test_settings_of_the_wrong_form_are_reported_once() -> None:
     names = [found.name for found in check(one(limits={"seconds": 0})) if found.level != "info"]
     assert names == ["bad-value"]
+
+
+BY = {"by": "metadata.user"}
+
+
+@pytest.mark.parametrize(
+    ("per", "pointer"),
+    [
+        ({"conversation": {}}, "conversation"),
+        ({"user": BY}, "user"),
+        ({"day": {"on_limit": "Please come back tomorrow."}}, "day"),
+        ({"user": {**BY, "money": 5}, "day": {"money": 2}}, "day/money"),
+        ({"user": {**BY, "money": 1, "turns": 9}, "day": {"money": 2, "turns": 8}}, "day/turns"),
+    ],
+)
+def test_limits_that_stop_nothing_are_found(per: Written, pointer: str) -> None:
+    found = found_by("idle-limit", one(limits={"per": per}))
+    assert briefly(found) == [("warning", f"/limits/per/{pointer}")]
+
+
+def test_limits_that_stop_somebody_are_not_found() -> None:
+    per = {"conversation": {"turns": 1}, "user": {**BY, "money": 2}, "day": {"money": 2}}
+    assert found_by("idle-limit", one(limits={"per": per})) == []
+    assert found_by("idle-limit", one(limits={"per": {"user": {**BY, "turns": 3}}})) == []
+
+
+@pytest.mark.parametrize(
+    ("per", "name", "pointer"),
+    [
+        ({"day": {"money": -1}}, "bad-value", "day/money"),
+        ({"day": {"tokens": 0}}, "bad-value", "day/tokens"),
+        ({"user": {"by": "user", "turns": 1}}, "bad-value", "user/by"),
+        ({"user": {"turns": 1}}, "missing-key", "user"),
+        ({"week": {"turns": 1}}, "unknown-key", "week"),
+        ({"day": {"seconds": 1, "turns": 1}}, "unknown-key", "day/seconds"),
+    ],
+)
+def test_limits_of_a_wrong_form_are_found(per: Written, name: str, pointer: str) -> None:
+    found = [item for item in check(one(limits={"per": per})) if item.level != "info"]
+    assert [(item.name, item.pointer) for item in found] == [(name, f"/limits/per/{pointer}")]
 
 
 @pytest.mark.parametrize(

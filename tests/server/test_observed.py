@@ -68,6 +68,27 @@ def test_a_message_that_nothing_comes_of_is_a_miss(said: tuple[str, ...], misses
     assert f'llm_fsm_misses_total{{definition="greeter"}} {float(misses)}' in lines
 
 
+def test_a_turn_at_a_limit_is_told_and_counted() -> None:
+    limits = {"per": {"day": {"turns": 1, "on_limit": "Please come back tomorrow."}}}
+    model = ScriptedLLM([reply("hello", "Hm?")])
+    app = create_app(
+        AsyncMachine.from_dict({**GREETER, "limits": limits}, model=model), due_seconds=None
+    )
+    with served(app) as url, client_at(url) as client:
+        client.post("/conversations", json={"definition": "greeter", "greet": False, "id": "c"})
+        turns = [
+            client.post("/conversations/c/messages", json={"text": "Hm?"}).json() for _ in range(2)
+        ]
+        recorded = client.get("/conversations/c/turns").json()["turns"][-1]
+        lines = client.get("/metrics").text.splitlines()
+    assert [turn["outcome"] for turn in turns] == ["", "limited"]
+    assert turns[1]["text"] == "Please come back tomorrow."
+    reached = {"type": "LimitReached", "limit": "turns", "value": 1.0, "per": "day", "spent": 1.0}
+    assert reached in recorded["events"]
+    counted = 'llm_fsm_limits_reached_total{definition="greeter",limit="turns",per="day"} 1.0'
+    assert counted in lines
+
+
 def test_figures_need_a_token_without_limits(tmp_path: Path) -> None:
     file = tmp_path / "tokens.json"
     ada, root = add_token(file, "ada"), add_token(file, "root", own=False)

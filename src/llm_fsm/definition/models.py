@@ -57,6 +57,7 @@ MAX_NUMBER = 1_000_000_000
 Whole = Annotated[int, BeforeValidator(_whole)]
 Count = Annotated[int, Field(ge=1, le=1_000 * MAX_NUMBER), BeforeValidator(_whole)]
 Tokens = Annotated[int, Field(ge=1, le=MAX_TOKENS), BeforeValidator(_whole)]
+Money = Annotated[float, Field(gt=0, le=MAX_NUMBER)]
 Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
 StateId = Annotated[str, Field(pattern=STATE_ID_PATTERN), Naming.STATE]
 Tag = Annotated[str, Field(pattern=TAG_PATTERN, examples=["de", "pt-BR"])]
@@ -157,6 +158,43 @@ class FunctionErrorRule(_Model):
     """The state in which the conversation continues; without it the state stays open."""
 
 
+class Quota(_Model):
+    """The most that is used before no model is called any more."""
+
+    turns: Count | None = None
+    """Messages and answers."""
+    llm_calls: Count | None = None
+    """Model calls."""
+    tokens: Count | None = None
+    """Tokens read and written by models."""
+    money: Money | None = None
+    """Cost in US dollars, if the provider reports it."""
+    on_limit: Text | None = None
+    """The text shown at the limit, in place of a model's words; `on_failure` of the model by
+    default.
+    """
+
+
+class UserQuota(Quota):
+    """The most that the conversations of one user use in a day."""
+
+    by: str = Field(pattern=r"^metadata\..+", examples=["metadata.user"])
+    """The label that names the user of a conversation, such as `metadata.user`. A conversation
+    without the label has no user.
+    """
+
+
+class Quotas(_Model):
+    """Limits for what many turns use together. A day begins at midnight in the `timezone`."""
+
+    conversation: Quota | None = None
+    """One conversation, from its beginning."""
+    user: UserQuota | None = None
+    """All conversations of one user, in a day."""
+    day: Quota | None = None
+    """All conversations of this definition's name, in a day."""
+
+
 class Limits(_Model):
     """The limits of one run, after which it stops."""
 
@@ -170,8 +208,10 @@ class Limits(_Model):
     """Elapsed seconds."""
     tokens: Count | None = None
     """Tokens read and written by models."""
-    money: float | None = Field(default=None, gt=0, le=MAX_NUMBER)
+    money: Money | None = None
     """Cost in US dollars, if the provider reports it."""
+    per: Quotas = Quotas()
+    """Limits for a conversation, a user and a day."""
 
 
 class ToolRef(_Model):

@@ -256,17 +256,20 @@ def _nullable(shape: JsonDict) -> JsonDict:
 
 
 def docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """Return attribute name to the text below it in the class."""
-    [node] = ast.parse(inspect.getsource(model)).body
-    assert isinstance(node, ast.ClassDef)
+    """Return attribute name to the text below it in the class, or in one of its module that it
+    extends.
+    """
+    own = [shape for shape in reversed(model.__mro__) if shape.__module__ == model.__module__]
     texts = {}
-    for field, below in zip(node.body, node.body[1:], strict=False):
-        if (
-            isinstance(field, ast.AnnAssign)
-            and isinstance(field.target, ast.Name)
-            and isinstance(below, ast.Expr)
-            and isinstance(below.value, ast.Constant)
-            and isinstance(below.value.value, str)
-        ):
-            texts[field.target.id] = first_line(below.value.value)
+    for node in ast.parse("".join(map(inspect.getsource, own))).body:
+        assert isinstance(node, ast.ClassDef)
+        for field, below in zip(node.body, node.body[1:], strict=False):
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(below, ast.Expr)
+                and isinstance(below.value, ast.Constant)
+                and isinstance(below.value.value, str)
+            ):
+                texts[field.target.id] = first_line(below.value.value)
     return texts

@@ -25,6 +25,7 @@ from llm_fsm.session.events import (
     Event,
     FlowPushed,
     FlowReturned,
+    LimitReached,
     StateEntered,
     Updated,
     UserSaid,
@@ -62,7 +63,8 @@ class Turn:
         outcome: The result of the run: passed, paused, exhausted, limited, failed, cancelled,
             handover, closed. Or it is the `outcome` of the final state; one without it passes.
             A run fails that is stuck, given up, or has no answer in time. `end` and silence close
-            it. "" while the conversation goes on.
+            it. While the conversation goes on, it is limited if `limits.per` allowed no call of a
+            model, else "".
         conversation_id: Id of the conversation.
         choices: The choices that the user has now, for buttons; `send` takes one of them. Turns
             that are read from the record have none.
@@ -125,11 +127,19 @@ def turn_of(result: TurnResult) -> Turn:
     record, session = result.record, result.session
     left: str | None = None
     request_id: str | None = None
+    outcome = ""
     for event in record.events:
-        if type(event) is UserSaid or type(event) is Answered or type(event) is Updated:
-            request_id = event.request_id
-        elif left is None and type(event) in _LEFT:
-            left = _LEFT[type(event)](event)
+        match event:
+            case UserSaid() | Answered() | Updated():
+                request_id = event.request_id
+            case LimitReached() if event.per:
+                outcome = "limited"
+            case _ if left is None and type(event) in _LEFT:
+                left = _LEFT[type(event)](event)
+    if session.pause is not None:
+        outcome = "paused"
+    elif session.outcome is not None:
+        outcome = _OUTCOMES.get(session.outcome, session.outcome)
     return Turn(
         text=record.text,
         state=session.state,
@@ -143,9 +153,7 @@ def turn_of(result: TurnResult) -> Turn:
         usage=record.usage,
         events=record.events,
         output=session.input,
-        outcome="paused"
-        if session.pause is not None
-        else _OUTCOMES.get(session.outcome or "", session.outcome or ""),
+        outcome=outcome,
         conversation_id=session.conversation_id,
         choices=result.choices,
     )

@@ -9,12 +9,14 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from llm_fsm.definition.models import Quotas
 from llm_fsm.engine.handlers.registry import ErrorMode, Handler, check_states
 from llm_fsm.engine.handlers.runner import run_point
 from llm_fsm.engine.journal import Journal
 from llm_fsm.engine.model_call import ask, is_counted, summarised, unmeasured
 from llm_fsm.engine.observers import HostWork, around, is_surrounded
 from llm_fsm.engine.outbox.dispatcher import OutboxDispatcher, outgoing
+from llm_fsm.engine.spending import Spending
 from llm_fsm.engine.task_functions import execute
 from llm_fsm.engine.turn_runner import TurnRunner
 from llm_fsm.errors import ConfigurationError
@@ -79,7 +81,7 @@ class Services:
         self.points = self.points.union(handler.points)
 
     def say_unmeasured(self, program: CompiledMachine, reply: ModelReply) -> None:
-        """Warn, once, about limits that cannot stop a run with this model."""
+        """Warn, once, about limits that stop nothing with this model."""
         said = None if self.warned else unmeasured(program.limits, reply)
         if said is not None:
             self.warned = True
@@ -114,6 +116,7 @@ class Deployment:
         self.identity = program.identity
         """The SHA-256 that conversations are pinned to: of the definition with everything that it
         calls."""
+        self.reached = Spending(self).reached if program.limits.per != Quotas() else None
         self._is_counted = is_counted(program.limits)
         self._is_found = not (program.works or any(item.definition.tools for item in machines))
         self._tools_version: int | None = None

@@ -65,7 +65,7 @@ from llm_fsm.turn.choices import Choice, choices_of
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point, RunHandlers
 from llm_fsm.turn.pipeline import Answer, Due, Opening, Resume, Update, UserMessage
-from llm_fsm.turn.steps import apologise, apology, begin
+from llm_fsm.turn.steps import apologise, apology
 
 ENDS = (CancelledError, KeyboardInterrupt, SystemExit)
 """Exceptions by which somebody ends a turn. After GeneratorExit nothing can be awaited."""
@@ -189,13 +189,12 @@ class Engine:
         began = opening.time
         if deployment.journals and (not opening.hold or deployment.capabilities.points):
             began = await turn.open(entry, began, hold=opening.hold)
-        session = Session(conversation_id=opening.conversation_id)
+        session = Session(conversation_id=opening.conversation_id, metadata=opening.metadata)
         loaded = before or LoadedSession(session, version=0)
         if before is not None:
             session = before.session.before_another()
         opening = replace(opening, time=began)
-        step = begin(deployment.program, session, opening, deployment.capabilities)
-        step = await turn.play(step)
+        step = await turn.play(session, opening)
         return await turn.commit("start", step.session, loaded, step.usage)
 
     async def send(
@@ -597,9 +596,7 @@ class Engine:
             is_early = (trigger.sent or trigger.time) < (said.time or 0)
             trigger = replace(trigger, early=is_early)
         try:
-            step = await turn.play(
-                begin(deployment.program, session, trigger, deployment.capabilities)
-            )
+            step = await turn.play(session, trigger)
             after, usage = step.session, step.usage
         except LLMFSMError as error:
             if not apologises or not isinstance(trigger, UserMessage):

@@ -170,6 +170,11 @@ class Journal:
         return entry
 
     @property
+    def is_resumed(self) -> bool:
+        """True if the turn began before."""
+        return bool(self._marks)
+
+    @property
     def is_ahead(self) -> bool:
         """True if steps were performed before their turn."""
         return bool(self._keyed or self._failed)

@@ -51,7 +51,7 @@ _SHOWN: Mapping[type[ev.Event], tuple[str, ...]] = {
     ev.FunctionFailed: ("kind", "name", "error", "file", "line"),
     ev.HandlerFailed: ("handler", "point", "error"),
     ev.TurnFailed: ("error",),
-    ev.LimitReached: ("limit", "value"),
+    ev.LimitReached: ("limit", "value", "per", "spent"),
     SinkFailed: ("sink", "error", "again", "failures"),
     ev.HistoryTrimmed: ("dropped",),
     ev.Ended: ("outcome",),

@@ -221,29 +221,28 @@ async def _heard_in_time(
 
 
 def is_counted(limits: Limits) -> bool:
-    """Return true if a limit of the run depends on numbers in replies."""
-    return limits.money is not None or limits.tokens is not None
+    """Return true if a limit depends on numbers in replies."""
+    return _bounds(limits, "money") or _bounds(limits, "tokens")
+
+
+def _bounds(limits: Limits, figure: str) -> bool:
+    """Return true if the limits bound a figure, of one run or of many."""
+    quotas = [quota for _, quota in limits.per]
+    return any(getattr(one, figure, None) for one in (limits, *quotas))
 
 
 def unmeasured(limits: Limits, reply: ModelReply) -> str | None:
-    """Name the limits that cannot stop a run, because replies do not report their numbers; None:
-    all can."""
+    """Name the limits that stop nothing, because replies do not report their numbers; None: all
+    can."""
     if reply.mode in _UNPAID:
         return None
-    lacking = {
-        "money": limits.money is not None and not reply.cost and "cost",
-        "tokens": limits.tokens is not None
-        and not (reply.input_tokens or reply.output_tokens)
-        and "tokens",
-    }
-    found = {name: what for name, what in lacking.items() if what}
+    reported = {"money": reply.cost, "tokens": reply.input_tokens or reply.output_tokens}
+    found = [name for name, figure in reported.items() if not figure and _bounds(limits, name)]
     if not found:
         return None
-    names = " and ".join(f"limits.{name}" for name in found)
-    what = " and no ".join(found.values())
     return (
-        f"{names} cannot stop a run: model {reply.model!r:.100} reports no {what}; "
-        "limits.llm_calls counts always"
+        f"limits of {' and '.join(found)} stop nothing: model {reply.model!r:.100} reports no such "
+        "figure; limits.llm_calls counts always"
     )
 
 

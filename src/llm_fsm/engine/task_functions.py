@@ -270,13 +270,9 @@ class _Questions:
         return self.bench.memory
 
     def _used(self) -> dict[str, float]:
-        own = {
-            "llm_calls": self.usage.calls,
-            "tool_calls": self.tool_calls,
-            "tokens": self.usage.input_tokens + self.usage.output_tokens,
-            "seconds": time.monotonic() - self.began,
-            "money": self.usage.cost,
-        }
+        own = self.usage.by_limit()
+        own["tool_calls"] = self.tool_calls
+        own["seconds"] = time.monotonic() - self.began
         return {name: spent + own.get(name, 0) for name, spent in self.effect.used.items()}
 
     def _answered(self, turn: TurnState, fresh: Loop) -> Loop:

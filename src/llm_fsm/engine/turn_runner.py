@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import time
 from asyncio import CancelledError
-from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace as copy_with
 from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
@@ -72,8 +73,9 @@ from llm_fsm.turn.effects import (
     Unanswered,
     Verdicts,
 )
+from llm_fsm.turn.pipeline import Trigger
 from llm_fsm.turn.secrets import secrets_in
-from llm_fsm.turn.steps import Step, advance, rehearse
+from llm_fsm.turn.steps import Step, advance, begin, rehearse
 from llm_fsm.turn.turn_state import TICK, HostCapabilities
 
 _TALK = ("turn", "greeting", "words")
@@ -116,6 +118,10 @@ class TurnHost(Protocol):
     functions: Functions
     timeout: float | None
     """Seconds for a turn, or for one effect of a run."""
+
+    @property
+    def reached(self) -> Callable[[Session], Awaitable[ev.LimitReached | None]] | None:
+        """Returns the limit of `limits.per` that is reached before a turn; None without any."""
 
     @property
     def capabilities(self) -> HostCapabilities:
@@ -272,8 +278,14 @@ class TurnRunner:
                 sink(self.id, ev.MessageDelta(text=event.text, provisional=False))
             sink(self.id, event)
 
-    async def play(self, step: Step) -> Step:
-        """Perform effects until the turn is over."""
+    async def play(self, session: Session, trigger: Trigger) -> Step:
+        """Begin the turn, and perform effects until it is over. `session`: before the turn."""
+        host = self.host
+        capabilities = host.capabilities
+        # What began before a crash is finished, whatever it costs.
+        if host.reached is not None and not (self.journal and self.journal.is_resumed):
+            capabilities = copy_with(capabilities, reached=await host.reached(session))
+        step = begin(host.program, session, trigger, capabilities)
         self.take(step.events)
         # The turn decides how many effects it needs; its limits see to it that they end.
         while step.effect is not None:

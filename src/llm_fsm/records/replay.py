@@ -139,7 +139,10 @@ async def replay_turns(
             recorded, now = before[undone.record]
             continue
         try:
-            step = _begin(program, now, record, capabilities)
+            # Records of other conversations decided it, so it is read and not computed.
+            reached = [event for event in of_kind(record.events, ev.LimitReached) if event.per]
+            means = replace(capabilities, reached=reached[0]) if reached else capabilities
+            step = _begin(program, now, record, means)
             step, words = await _played(step, record, asks)
         except (NotRecordedError, ValueError) as error:
             found = Divergence(turn=record.turn, what="replies", was="as recorded", now=str(error))

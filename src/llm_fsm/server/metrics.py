@@ -31,7 +31,14 @@ MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"})
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
-_COUNTED = (ev.ModelReplied, ev.ToolReturned, ev.StateEntered, ev.MoveRefused, ev.ContextRefused)
+_COUNTED = (
+    ev.ModelReplied,
+    ev.ToolReturned,
+    ev.StateEntered,
+    ev.MoveRefused,
+    ev.ContextRefused,
+    ev.LimitReached,
+)
 
 
 class Metrics:
@@ -75,6 +82,12 @@ class Metrics:
         )
         self.misses = Counter(
             "llm_fsm_misses", "Messages that nothing came of", ("definition",), registry=kept
+        )
+        self.limits = Counter(
+            "llm_fsm_limits_reached",
+            "Turns that a limit stopped",
+            ("definition", "per", "limit"),
+            registry=kept,
         )
         self.requests = Counter(
             "llm_fsm_http_requests", "Requests", ("method", "route", "status"), registry=kept
@@ -155,3 +168,5 @@ class Metrics:
                 self.refusals.labels(definition, "move").inc()
             case ev.ContextRefused():
                 self.refusals.labels(definition, "value").inc()
+            case ev.LimitReached():
+                self.limits.labels(definition, event.per or "run", event.limit).inc()

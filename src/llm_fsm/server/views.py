@@ -68,7 +68,8 @@ class ChoiceView(BaseModel):
 
 
 class TurnView(BaseModel):
-    """One turn. `outcome`: "" while the conversation goes on; secrets in `context` are dots.
+    """One turn. `outcome`: while the conversation goes on, "", or "limited" at a limit of
+    `limits.per`; secrets in `context` are dots.
 
     `by`: the person who said the text in place of the machine; "" is the machine.
     """

@@ -301,10 +301,16 @@ class TurnFailed(Event, frozen=True, kw_only=True):
 
 
 class LimitReached(Event, frozen=True, kw_only=True):
-    """A limit of the definition stopped the turn."""
+    """A limit of the definition stopped the turn.
+
+    `per` is conversation, user or day, and `spent` what was used before the turn; a limit of the
+    run has neither.
+    """
 
     limit: str
     value: float
+    per: str = ""
+    spent: float = 0
 
 
 class BotSaid(Event, frozen=True, kw_only=True):

@@ -150,6 +150,11 @@ class Usage(Struct, frozen=True, kw_only=True):
         names = self.__struct_fields__
         return Usage(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
+    def by_limit(self) -> dict[str, float]:
+        """Return what counts for limits, by their names."""
+        tokens = self.input_tokens + self.output_tokens
+        return {"llm_calls": self.calls, "tokens": tokens, "money": self.cost}
+
 
 class ReplySchema(Struct, frozen=True, kw_only=True):
     """The JSON Schema of the reply that is wanted. `text` is its JSON, always the same bytes."""

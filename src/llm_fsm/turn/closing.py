@@ -207,7 +207,8 @@ def _ask_for_words(turn: TurnState, *, greeting: bool) -> Run:
         _say_words(turn, words)
         return
     turn.fallback = True
-    turn.say("question", turn.state.model.on_failure or response.plain_question(turn))
+    told = response.words_at_limit(turn) or turn.state.model.on_failure
+    turn.say("question", told or response.plain_question(turn))
 
 
 def speak_with_tools(turn: TurnState, waiting: JsonMap | None = None) -> Run:

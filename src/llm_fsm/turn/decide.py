@@ -25,7 +25,7 @@ from llm_fsm.turn.outcome import Refused, Taken, Unreadable, forget, give_up, ma
 from llm_fsm.turn.repair import verbs
 from llm_fsm.turn.request import turn_request
 from llm_fsm.turn.tool_loop import Loop
-from llm_fsm.turn.turn_state import Arrival, RunTo, StoppableRun, TurnState
+from llm_fsm.turn.turn_state import LIMITED, Arrival, RunTo, StoppableRun, TurnState
 
 
 def ask(
@@ -73,6 +73,10 @@ def ask(
     if turn.paused:
         yield from closing.close(turn, written="nothing")
         return None
+    # Nobody was asked about the message, so it is no miss.
+    if turn.host.reached is not None:
+        yield from closing.close(turn, Arrival(stop=LIMITED), written="nothing")
+        return LIMITED
     return (yield from give_up(turn, last))
 
 

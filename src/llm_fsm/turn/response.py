@@ -126,10 +126,16 @@ def own(turn: TurnState, name: str, *parts: str) -> str:
     return own_sentence(turn.machine.definition.language, name, *parts)
 
 
+def words_at_limit(turn: TurnState) -> str:
+    """Return the text of the limit of `limits.per` that allows no call; "" if there is none."""
+    reached = turn.host.reached
+    return "" if reached is None else getattr(turn.machine.limits.per, reached.per).on_limit or ""
+
+
 def apology(turn: TurnState) -> str:
     """Return what is said where the run cannot go on."""
-    language = turn.machine.definition.language
-    return turn.state.model.on_failure or certain_sentence(language, "cannot_go_on")
+    words = words_at_limit(turn) or turn.state.model.on_failure
+    return words or certain_sentence(turn.machine.definition.language, "cannot_go_on")
 
 
 def _apology(turn: TurnState, state: str, error: WordingError) -> Part:

@@ -167,7 +167,8 @@ class HostCapabilities:
     summaries are wanted.
 
     `forced`: the provider holds a model to the form of a reply. `form_of`: the form that the model
-    of this name takes; None is the machine's own model.
+    of this name takes; None is the machine's own model. `reached`: the limit of `limits.per` that
+    forbids the model calls and functions of this turn; None if none does.
     """
 
     points: frozenset[Point] = frozenset()
@@ -175,6 +176,7 @@ class HostCapabilities:
     summaries: bool = True
     forced: bool = True
     form_of: FormOf = as_object
+    reached: ev.LimitReached | None = None
 
 
 BARE_HOST = HostCapabilities()
@@ -437,24 +439,22 @@ class TurnState:
             name: spent(self) + self.spent_before.get(name, 0) for name, spent in _SPENT.items()
         }
 
-    def reached_limit(self) -> tuple[str, float] | None:
-        """Return the limit that forbids another model call or function, by name and value; None if
-        none does.
-        """
+    def reached_limit(self) -> ev.LimitReached | None:
+        """Return the limit that forbids another model call or function; None if none does."""
         # In a fixed order, so that the same limit is named each time.
         for name, most in self.machine.bounds:
             spent = _SPENT[name](self) + self.spent_before.get(name, 0)
             # Only seconds are measured; the others are counted.
             if spent >= (most - TICK if name == "seconds" else most):
-                return name, most
-        return None
+                return ev.LimitReached(limit=name, value=most)
+        return self.host.reached
 
     def limit_reached(self) -> bool:
         """Return True, and emit it, when a limit forbids another model call or function."""
         reached = self.reached_limit()
         if reached is None:
             return False
-        self.emit(ev.LimitReached(limit=reached[0], value=reached[1]))
+        self.emit(reached)
         return True
 
     def time_left(self) -> float | None:

@@ -539,9 +539,9 @@ def test_a_limit_of_money_that_nothing_counts_towards_is_said_in_one_line(work: 
         options = ("--tools", "tools.py", "--model", "any", "--base-url", server.base_url)
         done = work.process("run", "dear.json", *options)
     assert done.returncode == 0
-    said = [line for line in done.stderr.decode().splitlines() if "limits.money" in line]
+    said = [line for line in done.stderr.decode().splitlines() if "of money" in line]
     assert len(said) == 1
-    assert said[0].startswith("llm-fsm: warning: limits.money cannot stop a run: model ")
+    assert said[0].startswith("llm-fsm: warning: limits of money stop nothing: model ")
 
 
 # -- on a terminal

@@ -119,7 +119,8 @@ def _note(noted: why.Noted) -> Iterator[str]:
             code = f" ({noted.file}:{noted.line})" if noted.file else ""
             yield f"  {noted.kind} {noted.name} failed: {noted.error}{code}"
         case ev.LimitReached():
-            yield f"  stopped by the limit {noted.limit} = {noted.value:g}"
+            whose = f" of this {noted.per}" if noted.per else ""
+            yield f"  stopped by the limit {noted.limit} = {noted.value:g}{whose}"
         case _:
             yield from _repair_or_task(noted)
 

@@ -106,12 +106,14 @@ def replies(document: Document) -> Pairs:
 
 
 def failure_words(document: Document) -> Pairs:
-    """Yield (pointer, text) for the replies to a model's failure."""
+    """Yield (pointer, text) for the replies to a model's failure, or at a limit of many turns."""
     for owner in (document.root, *document.states.values()):
         model = owner.at("model")
-        text = model.get("on_failure")
-        if isinstance(text, str) and text:
+        if text := model.text("on_failure"):
             yield f"{model.pointer}/on_failure", text
+    for quota in document.root.at("limits").members("per"):
+        if text := quota.text("on_limit"):
+            yield f"{quota.pointer}/on_limit", text
 
 
 @once

@@ -71,6 +71,37 @@ def _below(placed: Placed, key: str, least: float, why: str) -> Faults:
         yield Fault(f'"{key}" {value:g}: {why}', pointer=f"{placed.pointer}/{key}")
 
 
+_FIGURES = ("turns", "llm_calls", "tokens", "money")
+
+
+@lint_rule("T519", "warning", needs_form=True)
+def idle_limit(document: Document) -> Faults:
+    """A limit for a conversation, a user or a day stops nothing.
+
+    Why it is bad:
+    It has no figure. Or the day allows less than one user, so nobody reaches the limit for a user.
+
+    Example:
+        "limits": {"per": {"user": {"by": "metadata.user", "money": 5}, "day": {"money": 2}}},
+        "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye"}]},
+                   "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Write `turns`, `llm_calls`, `tokens` or `money`, and allow a day more than a user.
+    """
+    limits = document.root.at("limits")
+    for quota in limits.members("per"):
+        if quota.value.keys().isdisjoint(_FIGURES):
+            yield Fault(
+                f"the limit for a {quota.name} has no figure",
+                pointer=quota.pointer,
+                hint='add "turns", "llm_calls", "tokens" or "money"',
+            )
+    per = limits.at("per")
+    for key in _FIGURES:
+        yield from _below(per.at("day"), key, per.at("user").get(key, 0), "one user may use more")
+
+
 _LIMITS = ("auto_steps", "llm_calls", "seconds", "tokens", "money")
 
 

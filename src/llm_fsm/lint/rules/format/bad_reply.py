@@ -93,6 +93,8 @@ def blank_text(document: Document) -> Faults:
         yield from _blank(
             owner.at("model"), "on_failure", "write what users read when the model fails"
         )
+    for quota in document.root.at("limits").members("per"):
+        yield from _blank(quota, "on_limit", "write what users read at the limit")
     for state in document.states.values():
         for key in _STATE_KEYS:
             yield from _blank(state, key, "name it, or leave the key out")
