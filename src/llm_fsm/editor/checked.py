@@ -209,7 +209,7 @@ def definition_graph(
     upgraded = upgrade(written, partial(rewrite, stem=stem_of(path)))
     document = Document(Placed("", upgraded.document))
     graph = _graph(picture_of(document, Details()), rows, upgraded.origin)
-    graph.patterns = [name for _, name in document.root.texts("patterns")]
+    graph.patterns = document.root.names("patterns")
     for node in graph.nodes:
         node.flow = beside_in(path, node.flow) if node.flow else None
         node.flow_exists = node.flow is not None and folder.exists(node.flow)
@@ -267,7 +267,7 @@ def _workflow_node(name: str, state: Placed) -> DrawnState:
         kind="final" if state.value.get("is_final") is True else "task",
         pointer=state.pointer,
         purpose=state.text("objective"),
-        tools=tuple(text for _, text in state.texts("tools")),
+        tools=tuple(state.names("tools")),
         key_results=tuple(one.text("name") for one in state.items("key_results")),
     )
 

@@ -89,6 +89,10 @@ class Placed(NamedTuple):
         """Return (pointer, text) for the texts in the list at `key`, which needs no escaping."""
         return [(place, item) for place, item in self._listed(key) if isinstance(item, str)]
 
+    def names(self, key: str) -> list[str]:
+        """Return the texts in the list at `key`, such as names of keys."""
+        return [text for _, text in self.texts(key)]
+
     def mapping(self, key: str) -> Iterator[tuple[str, str, str]]:
         """Yield (pointer, key, text) for the texts in the object at `key`."""
         for name, item in object_at(self.value, key).items():

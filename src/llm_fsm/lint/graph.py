@@ -216,7 +216,7 @@ def pattern_states(document: Document) -> tuple[str, ...]:
 
 @once
 def _pattern_names(document: Document) -> tuple[str, ...]:
-    return tuple(name for _, name in document.root.texts("patterns"))
+    return tuple(document.root.names("patterns"))
 
 
 @once

@@ -263,7 +263,7 @@ def _node(document: Document, name: str, placed: Placed) -> DrawnState:
 
 
 def _names(placed: Placed, key: str) -> tuple[str, ...]:
-    return tuple(text for _, text in placed.texts(key))
+    return tuple(placed.names(key))
 
 
 def _edges(name: str, placed: Placed, shown: Details) -> Iterator[Edge]:

@@ -99,7 +99,7 @@ def confirmed_by(document: Document, step: ActStep) -> frozenset[str]:
     if step.arc is None or not is_yes(step.arc.placed.value):
         return frozenset()
     source = document.states.get(step.arc.source)
-    return frozenset() if source is None else frozenset(key for _, key in source.texts("confirms"))
+    return frozenset() if source is None else frozenset(source.names("confirms"))
 
 
 def unagreed_path(document: Document, act: ActingPlace) -> tuple[str, ...]:

@@ -122,7 +122,7 @@ class DataFlow:
         found = {}
         for name, state in self.document.states.items():
             keys = _keys_of(state)
-            for _, tool in state.texts("tools"):
+            for tool in state.names("tools"):
                 keys |= tools.get(tool, {})
             for transition in (state, *state.items("transitions")):
                 keys |= dict.fromkeys(_set_by(transition))
@@ -155,8 +155,7 @@ class DataFlow:
     def condition_names(self, transition: Placed) -> Iterator[str]:
         """Yield the names that a transition's conditions read."""
         for condition in transition.items("conditions"):
-            for _, key in condition.texts("requires_context_keys"):
-                yield key
+            yield from condition.names("requires_context_keys")
             rule = compiled_rules(self.document).get(condition.pointer + "/logic")
             yield from sorted(rule.reads) if rule is not None else ()
 

@@ -91,7 +91,7 @@ def _own(state: Placed) -> int:
     dialogue = 0
     if isinstance(example, list):
         dialogue = estimate(json_text(example))
-    collected = estimate(", ".join(key for _, key in state.texts("required_context_keys")))
+    collected = estimate(", ".join(state.names("required_context_keys")))
     return words + dialogue + collected + estimate(state.name)
 
 
@@ -101,7 +101,7 @@ def _target_tokens(state: Placed) -> int:
     """
     purpose = state.text("purpose") or state.text("description")
     words = state.text("reply") or state.text("response_instructions") or state.text("instructions")
-    collected = sum(estimate(key) + 1 for _, key in state.texts("required_context_keys"))
+    collected = sum(estimate(key) + 1 for key in state.names("required_context_keys"))
     return estimate(purpose[:_GLIMPSE_CHARS]) + estimate(words[:_GLIMPSE_CHARS]) + collected
 
 
@@ -110,7 +110,7 @@ def _item(arc: Arc) -> int:
     for condition in arc.conditions:
         logic = condition.get("logic")
         described = condition.text("description")
-        keys = sum(estimate(key) + 1 for _, key in condition.texts("requires_context_keys"))
+        keys = sum(estimate(key) + 1 for key in condition.names("requires_context_keys"))
         shown = 0
         if logic is not None and not described:
             shown = estimate(json.dumps(logic))

@@ -129,7 +129,7 @@ def known_names(document: Document) -> TextMap:
     for _, _, key in texts_of_states(document, "required_context_keys"):
         names[key] = "key"
     for condition in conditions_of(document):
-        names.update((key, "key") for _, key in condition.texts("requires_context_keys"))
+        names.update((key, "key") for key in condition.names("requires_context_keys"))
     for rule in compiled_rules(document).values():
         names.update((key, "key") for key in rule.reads)
     names.update((name, "tool") for name in object_at(document.root.value, "tools"))

@@ -263,7 +263,7 @@ def tool_out_of_scope(document: Document) -> Faults:
     Add the state to the scope, or take the tool out of the state.
     """
     scopes = {
-        tool.name: {state for _, state in tool.texts("scope")}
+        tool.name: set(tool.names("scope"))
         for tool in document.root.members("tools")
         if isinstance(tool.get("scope"), list)
     }

@@ -79,7 +79,7 @@ class Reasoning:
         """Return the guard that these condition objects make up."""
         demanded = []
         for condition in conditions:
-            demanded += [name for _, name in condition.texts("requires_context_keys")]
+            demanded += condition.names("requires_context_keys")
         keys = tuple(demanded)
         ruled = [condition for condition in conditions if condition.get("logic") is not None]
         rules = [

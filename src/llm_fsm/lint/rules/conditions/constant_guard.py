@@ -130,7 +130,7 @@ def _finding(known: Reasoning, transition: Placed) -> Fault:
 
 def _is_absurd(condition: Placed) -> bool:
     """Return true if a condition cannot be true even with keys that may have any value."""
-    keys = [name for _, name in condition.texts("requires_context_keys")]
+    keys = condition.names("requires_context_keys")
     logic = condition.get("logic")
     try:
         return guard_of(keys, [] if logic is None else [logic], lambda _: EVERYTHING).never
@@ -193,7 +193,7 @@ def left_at_once(document: Document) -> Faults:
     """
     known = reasoning(document)
     for name, state in states_of_kind(document, "converse"):
-        wanted = [key for _, key in state.texts("required_context_keys")]
+        wanted = state.names("required_context_keys")
         for arc in known.decided[name] if wanted else ():
             guard = known.guard(arc)
             if guard is not None and guard.always and not arc.is_global:

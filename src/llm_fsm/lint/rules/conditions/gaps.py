@@ -149,7 +149,7 @@ def one_way_confirmation(document: Document) -> Faults:
     Add a transition for the other answer, to a state that changes or cancels. A global transition or the pattern
     `cancel` also works.
     """
-    if any(name == "cancel" for _, name in document.root.texts("patterns")):
+    if "cancel" in document.root.names("patterns"):
         return
     known = reasoning(document)
     shared = [arc for arc in global_arcs(document) if arc.placed.get("return") is not True]

@@ -150,8 +150,8 @@ def scope_hides_required(document: Document) -> Faults:
         scope = state.at("context_scope")
         if not isinstance(scope.get("read"), list):
             continue
-        shown = {root_of(key) for _, key in scope.texts("read")}
-        wanted = [key for _, key in state.texts("required_context_keys")]
+        shown = {root_of(key) for key in scope.names("read")}
+        wanted = state.names("required_context_keys")
         for transition in state.items("transitions"):
             if transition.get("auto") is not True:
                 wanted.extend(flow.condition_names(transition))

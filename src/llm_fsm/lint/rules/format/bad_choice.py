@@ -55,7 +55,7 @@ def _means_something(document: Document, name: str, state: Placed, value: Any) -
     if value in [arc.target for arc in arcs_from(document)[name]]:
         return True
     parts = {part.pointer: part for part in schema_parts(document)}
-    for _, key in state.texts("required_context_keys"):
+    for key in state.names("required_context_keys"):
         part = parts.get("/context_schema/properties" + step(key))
         if part is None or refusal(part, value) is None:
             return True

@@ -130,7 +130,7 @@ def _conditions(document: Document) -> Faults:
             continue
         said = set()
         for condition in transition.items("conditions"):
-            keys = sorted(key for _, key in condition.texts("requires_context_keys"))
+            keys = sorted(condition.names("requires_context_keys"))
             asked = [keys, condition.get("logic")]
             text = json.dumps(
                 asked if asked != [[], None] else condition.text("description").casefold()

@@ -168,7 +168,7 @@ def _fast(document: Document, part: SchemaPart) -> Faults:
     asking = [
         state
         for _, state in states_of_kind(document, "converse")
-        if key in (text for _, text in state.texts("required_context_keys"))
+        if key in state.names("required_context_keys")
     ]
     schema = simplified(part.schema, part.definitions)
     if (

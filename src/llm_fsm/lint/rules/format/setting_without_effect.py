@@ -111,7 +111,7 @@ def collects_at_the_end(document: Document) -> Faults:
     Add the transitions, or collect the keys before.
     """
     for name, state in states_of_kind(document, "final"):
-        keys = [quoted(key) for _, key in state.texts("required_context_keys")]
+        keys = [quoted(key) for key in state.names("required_context_keys")]
         if keys:
             stated = state.get("kind") == "final"
             why = "" if stated else ": it has no transitions"

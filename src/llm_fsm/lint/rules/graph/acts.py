@@ -81,7 +81,7 @@ def guard_before_change(document: Document) -> Faults:
     State the rule once, as `x-valid` of the key: then it holds for every value in every state. Or repeat the condition
     at the last move, or let the state `confirms` the key.
     """
-    if any(name == "correct" for _, name in document.root.texts("patterns")):
+    if "correct" in document.root.names("patterns"):
         return  # a correction leads back to the condition
     if len(document.states) > _MOST_STATES:
         return

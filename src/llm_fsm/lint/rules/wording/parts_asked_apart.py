@@ -42,7 +42,7 @@ def parts_asked_apart(document: Document) -> Faults:
         return
     asked = []
     for name, state in states_of_kind(document, "converse"):
-        wanted = {text for _, text in state.texts("required_context_keys")}
+        wanted = set(state.names("required_context_keys"))
         asked.append((name, state.pointer, wanted))
     for key, schema in objects.items():
         declared = any(other.startswith(f"{key}.") for other in keys)
