@@ -40,6 +40,11 @@ def step(key: str | int) -> str:
     return "/" + escape(str(key))
 
 
+def pointer_of(path: Iterable[str | int]) -> str:
+    """Return the JSON pointer of a path of keys and places."""
+    return "".join(map(step, path))
+
+
 def steps(pointer: str) -> list[str]:
     """Split a JSON pointer into its keys."""
     return [unescape(part) for part in pointer.split("/")[1:]]
@@ -111,12 +116,22 @@ def without_none(values: Mapping[str, T | None]) -> dict[str, T]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+def is_same(one: object, other: object) -> bool:
+    """Return true for equal values of one type: 1 and true are equal, and differ in JSON."""
+    return type(one) is type(other) and bool(one == other)
+
+
+def is_position(value: Any, part: str) -> bool:
+    """Return true if a step of a path is the place of an item of a list."""
+    return isinstance(value, list) and part.isdecimal() and int(part) < len(value)
+
+
 def value_at(value: Any, pointer: str) -> Any:
     """Return the value at a JSON pointer in a document; None if there is none."""
     for part in steps(pointer):
         if isinstance(value, Mapping):
             value = value.get(part)
-        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+        elif is_position(value, part):
             value = value[int(part)]
         else:
             return None

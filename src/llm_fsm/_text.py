@@ -23,6 +23,21 @@ def cut(text: str, chars: int) -> str:
     return text if len(text) <= chars else text[:chars] + TRUNCATED
 
 
+def units(text: str) -> int:
+    """Return the length of a text in UTF-16 code units."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def is_word(text: str, start: int, end: int) -> bool:
+    """Return true if neither a letter nor a digit stands beside a place in a text."""
+    return not (text[:start][-1:].isalnum() or text[end : end + 1].isalnum())
+
+
+def shortened(text: str, chars: int) -> str:
+    """Return a text of at most `chars` characters, with … at its end if something is missing."""
+    return text if len(text) <= chars else text[: chars - 1] + "…"
+
+
 def sha256_of(text: str) -> str:
     """Return the SHA-256 of a text in UTF-8, in hexadecimal. Halves of surrogate pairs count, too."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -19,7 +19,7 @@ Bad arguments (an empty message, an id with control characters) are plain ValueE
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 
@@ -191,6 +191,20 @@ def told(error: BaseException) -> str:
 
 Level = Literal["error", "warning", "info"]
 
+
+def hinted(message: str, hint: str | None) -> str:
+    """Return a message, and behind it the hint if there is one.
+
+    Args:
+        message: The message.
+        hint: A way to fix it; None if there is none.
+
+    Returns:
+        One text.
+    """
+    return message if hint is None else f"{message}; {hint}"
+
+
 NO_FILE = "<definition>"
 """The file name in findings about a definition that was given as a value."""
 
@@ -245,23 +259,14 @@ class Finding:
         Returns:
             An object as `llm-fsm validate --format json` prints it.
         """
-        return {
-            "code": self.code,
-            "name": self.name,
-            "level": self.level,
-            "message": self.message,
-            "hint": self.hint,
-            "file": self.file,
-            "line": self.line,
-            "column": self.column,
-            "pointer": self.pointer,
-            "path": list(self.path),
-        }
+        document = asdict(self)
+        del document["where"]
+        return {**document, "path": list(self.path)}
 
     def __str__(self) -> str:
         """Return `file:line:column: level: message; hint (name code)`, without unknown parts."""
         place = NO_FILE if self.file is None else self.file
         if self.line is not None:
             place += f":{self.line}" if self.column is None else f":{self.line}:{self.column}"
-        text = self.message if self.hint is None else f"{self.message}; {self.hint}"
+        text = hinted(self.message, self.hint)
         return f"{place}: {self.level}: {text} ({self.name} {self.code})"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from llm_fsm import Choice
+from llm_fsm._text import units
 
 Markup = tuple[tuple[str, str], ...]
 """Regular expressions with their replacements, in order."""
@@ -46,11 +47,6 @@ class MessagePart(NamedTuple):
     choices: Sequence[Choice] = ()
 
 
-def size(text: str) -> int:
-    """Return the number of UTF-16 code units of a text."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
 def rewritten(text: str, markup: Markup) -> str:
     """Return a text with each pattern of a table replaced."""
     for pattern, replacement in markup:
@@ -64,8 +60,8 @@ def fits_buttons(choices: Sequence[Choice], limits: Limits, kind: tuple[int, int
     for choice in choices:
         label = choice.label
         shown = label.isprintable() and label == label.strip()
-        mark = size(f"{choice.question}|{label}")
-        if not shown or size(label) > chars or mark > limits.mark:
+        mark = units(f"{choice.question}|{label}")
+        if not shown or units(label) > chars or mark > limits.mark:
             return False
     return 0 < len(choices) <= most
 
@@ -113,7 +109,7 @@ def parts_of(text: str, most: int, last: int) -> list[str]:
     """
     parts: list[str] = []
     rest, limit = text.strip(), last
-    while size(rest) > limit:
+    while units(rest) > limit:
         start = _start_of_end(rest, limit)
         parts.insert(0, rest[start:])
         rest, limit = rest[:start].rstrip(), most
@@ -123,7 +119,7 @@ def parts_of(text: str, most: int, last: int) -> list[str]:
 def _start_of_end(text: str, limit: int) -> int:
     """Return where the longest end of a text begins that fits and parts no more than it must."""
     first = max(0, len(text) - limit)
-    while size(text[first:]) > limit:
+    while units(text[first:]) > limit:
         first += 1
     for pattern in _BREAKS:
         found = re.compile(pattern).search(text, max(0, first - 1))

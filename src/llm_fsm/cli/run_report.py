@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Protocol, TextIO
 
 from msgspec.structs import asdict, replace
@@ -12,6 +11,7 @@ from msgspec.structs import asdict, replace
 from llm_fsm._json import JsonDict, JsonMap, as_text
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.terminal import console, escape
+from llm_fsm.cli.transcript import moment
 from llm_fsm.engine.conversation import Turn
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import Paused
@@ -106,8 +106,7 @@ def waiting(pause: Paused, *, with_schema: bool = True) -> list[str]:
     elif pause.schema and with_schema:
         lines.append(f"an answer fits {escape.as_json(dict(pause.schema), None)}")
     if pause.expires is not None:
-        moment = datetime.fromtimestamp(pause.expires, UTC).isoformat(timespec="seconds")
-        lines.append(f"until {moment}")
+        lines.append(f"until {moment(pause.expires)}")
     return lines
 
 

@@ -11,7 +11,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
 
-from llm_fsm._json import JsonDict
+from llm_fsm._json import JsonDict, as_list
 from llm_fsm.conditions.coercion import Meter, OperatorFault, look_up, number_of, text_of, truthy
 from llm_fsm.conditions.nodes import NULL, Node, Nodes, RulePlace, call_of, guarded, joined
 from llm_fsm.conditions.operators import ABSENT, SLOT, found, length, pattern_of
@@ -70,8 +70,7 @@ def _names(node: Node) -> list[str] | None:
     """Return the names that a node gives as literals; None if they are computed."""
     if node.literal is ABSENT:
         return None
-    values = node.literal if isinstance(node.literal, list) else [node.literal]
-    return [_name(value, Meter(None)) for value in values]
+    return [_name(value, Meter(None)) for value in as_list(node.literal)]
 
 
 def _reads(names: list[str] | None, place: RulePlace) -> JsonDict:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from llm_fsm._json import step as step_to
 from llm_fsm.conditions.coercion import Meter, OperatorFault
 from llm_fsm.conditions.operators import ABSENT, OPERATIONS, SLOT
+from llm_fsm.errors import hinted
 
 Run = Callable[[Any, Meter], Any]
 
@@ -31,7 +32,7 @@ class ConditionError(ValueError):
         self.pointer = pointer
         self.hint = hint
         place = f" (at {pointer})" if pointer else ""
-        super().__init__(f"{reason}{place}" if hint is None else f"{reason}{place}; {hint}")
+        super().__init__(hinted(f"{reason}{place}", hint))
 
 
 class Node(NamedTuple):

@@ -15,6 +15,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from llm_fsm._json import is_same, member
 from llm_fsm._zones import zone_of
 from llm_fsm.conditions.coercion import (
     MAX_DEPTH,
@@ -120,7 +121,7 @@ def same(meter: Meter, x: Any, y: Any, depth: int = 0) -> bool:
         case (bool() | None, _) | (_, bool() | None):
             return False
         case (str(), _) | (_, str()):
-            return type(x) is type(y) and bool(x == y)
+            return is_same(x, y)
         case int() | float(), int() | float():
             return x == y
         case int() | float(), _:
@@ -277,7 +278,7 @@ def today(meter: Meter) -> str:
 
 def now(meter: Meter) -> Number:
     """Return the time of the turn in seconds since the epoch: `_timestamp` of the whole data."""
-    moment = meter.root.get("_timestamp") if isinstance(meter.root, Mapping) else None
+    moment = member(meter.root, "_timestamp")
     if not is_number(moment):
         raise OperatorFault("the time of the turn (_timestamp) is not known")
     return result(moment)
@@ -285,7 +286,7 @@ def now(meter: Meter) -> Number:
 
 def _zone(meter: Meter) -> tzinfo:
     """Return the time zone of the whole data."""
-    name = meter.root.get("_timezone") if isinstance(meter.root, Mapping) else None
+    name = member(meter.root, "_timezone")
     try:
         return zone_of(name if isinstance(name, str) else "")
     except ConfigurationError as error:

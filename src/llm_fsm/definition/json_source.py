@@ -13,8 +13,9 @@ import re
 from bisect import bisect_right
 from typing import Any, Final, NamedTuple
 
-from llm_fsm._json import step, steps
+from llm_fsm._json import pointer_of, steps
 from llm_fsm._text import nearest
+from llm_fsm.errors import hinted
 
 MAX_DEPTH: Final = 200
 MAX_DIGITS: Final = 1000
@@ -73,7 +74,7 @@ class Duplicate(NamedTuple):
     @property
     def pointer(self) -> str:
         """The JSON pointer of the member."""
-        return "".join(map(step, self.path))
+        return pointer_of(self.path)
 
 
 class LineStarts(NamedTuple):
@@ -168,9 +169,7 @@ class SourceError(ValueError):
         self.line = line
         self.column = column
         self.hint = hint
-        super().__init__(
-            f"line {line}, column {column}: {message}" + ("" if hint is None else f"; {hint}")
-        )
+        super().__init__(hinted(f"line {line}, column {column}: {message}", hint))
 
 
 def parse(text: str, *, limit: int | None = None) -> Any:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, TextMap, joined, json_text, places_of, step
+from llm_fsm._json import JsonDict, JsonMap, TextMap, joined, json_text, places_of, pointer_of, step
 from llm_fsm._text import listed, nearest
 from llm_fsm._zones import NO_ZONES, zone_fault
 from llm_fsm.conditions.coercion import is_number
@@ -307,7 +307,7 @@ class _Look(NamedTuple):
             yield _misfit("bad-value", loc, "at least one state is needed", hint)
 
     def missing(self, loc: Loc, key: str, noun: str) -> Finding:
-        pointer = _pointer(loc)
+        pointer = pointer_of(loc)
         states = self.document.get("states")
         hint = f'add "{key}": …'
         if (pointer, key) in self.misspelt:
@@ -364,12 +364,8 @@ def _named(loc: Loc) -> str:
     return "the value"
 
 
-def _pointer(loc: Loc) -> str:
-    return "".join(map(step, loc))
-
-
 def _misfit(name: str, loc: Loc, message: str, hint: str | None = None) -> Finding:
-    return finding(name, f"{_named(loc)}: {message}", pointer=_pointer(loc), hint=hint)
+    return finding(name, f"{_named(loc)}: {message}", pointer=pointer_of(loc), hint=hint)
 
 
 def _bad_state_id(name: str) -> Finding:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from llm_fsm._json import JsonDict, grouped, places_of, step, steps, value_at
+from llm_fsm._json import JsonDict, grouped, places_of, pointer_of, step, steps, value_at
 from llm_fsm.definition.json_source import Container, Member, Scan, SourceError, scan
 from llm_fsm.lint.fix.edits import Edit, is_first_on_line, line_start, removal
 
@@ -168,7 +168,7 @@ def set_value(text: str, pointer: str, value: Any) -> str:
     way = whole.scan.way(pointer)
     kept = len(way) - 1
     names = steps(pointer)
-    above = "".join(map(step, names[:kept]))
+    above = pointer_of(names[:kept])
     if kept == len(names):
         return _changed(text, pointer, value_at(whole.scan.value, pointer), value)
     parent = way[-1].inner

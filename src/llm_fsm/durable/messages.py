@@ -22,6 +22,7 @@ from llm_fsm.engine.idempotency import turn_on_record
 from llm_fsm.engine.journal import TurnParked
 from llm_fsm.errors import ConversationConflict, ConversationNotFound
 from llm_fsm.records.session_reader import SessionReader
+from llm_fsm.records.stuck_turns import journal_entries
 from llm_fsm.session.turn_record import parse
 from llm_fsm.stores.base import (
     CANCELLED_MESSAGE,
@@ -286,7 +287,7 @@ async def _kept(store: Store, conversation: str, request_id: str) -> AcceptedMes
 
 async def _journal(store: Store, conversation: str, request_id: str) -> tuple[bool, bool]:
     """Return if the journal is that of the message, and if it is parked."""
-    entries = [json.loads(text) for text in await store.journalled(conversation)]
+    entries = await journal_entries(store, conversation)
     if not entries or entries[0].get("request_id") != request_id:
         return False, False
     return True, entries[-1].get("kind") == PARKED

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from llm_fsm._json import JsonDict, JsonMap, object_at, places_of, step, steps
+from llm_fsm._text import units
 from llm_fsm.definition.compat.foreign import rewrite
 from llm_fsm.definition.compat.legacy import upgrade
 from llm_fsm.definition.json_source import LineStarts, SourceError, lines_of, scan
@@ -116,11 +117,6 @@ class _Offsets:
             return None
         at = min(self._lines.starts[line - 1] + (column or 1) - 1, len(self._text))
         return at if self._is_narrow else units(self._text[:at])
-
-
-def units(text: str) -> int:
-    """Return the length of a text in UTF-16 code units."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _rows(findings: Iterable[Finding], offsets: _Offsets) -> list[FindingRow]:

@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from llm_fsm.documents.files import MAX_BYTES, FilePath, decoded, write
+from llm_fsm.documents.files import MAX_BYTES, FilePath, beside, decoded, write
 from llm_fsm.editor.models import FileConflict
-from llm_fsm.errors import DefinitionError, os_reason
+from llm_fsm.errors import DefinitionError, hinted, os_reason
 from llm_fsm.server.problems import Problem
 
 MAX_FILES = 2_000
@@ -215,7 +215,7 @@ def layout_path(path: str) -> str:
 
 def beside_in(path: str, name: str) -> str:
     """Return the path of a file that a file of the folder names, below the folder."""
-    return os.path.normpath(os.path.join(os.path.dirname(path), name)).replace(os.sep, "/")
+    return beside(path, name).replace(os.sep, "/")
 
 
 def _on_disk(data: bytes, path: str, modified: float, *, is_writable: bool) -> OnDisk:
@@ -224,8 +224,7 @@ def _on_disk(data: bytes, path: str, modified: float, *, is_writable: bool) -> O
     except DefinitionError as error:
         [found] = error.findings
         kind = "too-large" if found.name == "too-large" else "invalid"
-        hint = "" if found.hint is None else f"; {found.hint}"
-        raise Problem(kind, f"{path}: {found.message}{hint}") from error
+        raise Problem(kind, hinted(f"{path}: {found.message}", found.hint)) from error
     has_mark = data.startswith(codecs.BOM_UTF8)
     return OnDisk(text, hashlib.sha256(data).hexdigest(), has_mark, modified, is_writable)
 

@@ -19,6 +19,7 @@ from msgspec.structs import asdict, replace
 from llm_fsm._json import JsonDict, JsonMap, in_unicode, plain, read, without
 from llm_fsm.engine.exactly_once import fingerprint
 from llm_fsm.errors import ConversationConflict, HandlerError, StoreError
+from llm_fsm.records.stuck_turns import journal_entries
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.stores.base import PARKED, Store
 from llm_fsm.turn.effects import (
@@ -97,9 +98,7 @@ class Journal:
         Raises:
             TurnParked: The turn has ended too many processes.
         """
-        entries = (
-            [] if blank else [json.loads(text) for text in await self._store.journalled(self._id)]
-        )
+        entries = [] if blank else await journal_entries(self._store, self._id)
         # The same turn begins again, so what it did is read instead of done.
         if entries and all(entries[0].get(name) == value for name, value in turn.items()):
             check_not_parked(self._id, entries)
@@ -401,7 +400,7 @@ async def mark_failed(store: Store, conversation_id: str) -> None:
     Raises:
         StoreError: The store failed.
     """
-    entries = [json.loads(text) for text in await store.journalled(conversation_id)]
+    entries = await journal_entries(store, conversation_id)
     if entries:
         step = 1 + max(entry["step"] for entry in entries)
         await store.journal(conversation_id, step, json.dumps({"kind": FAILED, "step": step}))

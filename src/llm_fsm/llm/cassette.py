@@ -31,7 +31,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct, ValidationError, convert, to_builtins
 
 from llm_fsm._json import json_text
-from llm_fsm._text import sha256_of
+from llm_fsm._text import sha256_of, shortened
 from llm_fsm.documents.files import read_replies
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import LLM, in_pieces
@@ -241,4 +241,4 @@ def _entry(item: Any, where: str) -> RecordedReply:
 def _quote(user: str | None) -> str:
     if user is None:
         return "the greeting"
-    return json_text(user if len(user) <= _QUOTED else user[: _QUOTED - 1] + "…")
+    return json_text(shortened(user, _QUOTED))

@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from llm_fsm._json import JsonDict, step
+from llm_fsm._json import JsonDict, pointer_of
 from llm_fsm.conditions.compiler import compile_rule
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.schema import docstrings
@@ -128,7 +128,7 @@ def release_of(text: str, file: str) -> Release:
         return Release.model_validate(scan.value)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-    pointer = "".join(map(step, first["loc"]))
+    pointer = pointer_of(first["loc"])
     line, column = scan.position(pointer)
     said = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
     texts = {**docstrings(Release), **docstrings(ReleaseGuard)}

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from llm_fsm import errors
-from llm_fsm._json import JsonDict, JsonMap, TextMap, step
+from llm_fsm._json import JsonDict, JsonMap, TextMap, pointer_of
 from llm_fsm.server.faults import PREFIX, report
 
 MEDIA_TYPE = "application/problem+json"
@@ -268,7 +268,7 @@ def _problem_of_request(error: RequestValidationError) -> Problem:
         return Problem("bad-request", f"the body is not JSON: {reason}")
     told = [
         {
-            "pointer": "".join(map(step, item["loc"][1:])),
+            "pointer": pointer_of(item["loc"][1:]),
             "in": str(item["loc"][0]),
             "detail": str(item["msg"]),
         }

@@ -118,12 +118,7 @@ workers that begin.
 
 
 def config_of(
-    app: object,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    limits: Limits | None = None,
-    workers: int = 1,
+    app: object, *, port: int = 8000, limits: Limits | None = None, workers: int = 1
 ) -> ServerConfig:
     """Make the settings of uvicorn for an application, or for the name of one such as
     `module:function`.
@@ -132,7 +127,6 @@ def config_of(
     return ServerConfig(
         app,
         limits=limits,
-        host=host,
         port=port,
         workers=workers,
         factory=isinstance(app, str),

@@ -17,6 +17,7 @@ from typing import Any
 from llm_fsm import ConversationConflict, StoreError
 from llm_fsm._text import sha256_of
 from llm_fsm.engine.journal import mark_failed
+from llm_fsm.records.stuck_turns import journal_entries
 from llm_fsm.server.problems import Problem
 from llm_fsm.stores.base import Store
 
@@ -125,7 +126,7 @@ class Stopping:
         for stored, turns in list(self._running.items()):
             for store, began, stop in list(turns.values()):
                 with suppress(StoreError):  # looked for again after a while
-                    notes = [json.loads(text) for text in await store.journalled(_note(stored))]
+                    notes = await journal_entries(store, _note(stored))
                     if any(note["time"] >= began for note in notes):
                         stop(stopped())
 

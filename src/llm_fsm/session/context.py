@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from llm_fsm._json import JsonDict, JsonMap, Schemas, TextMap, without
+from llm_fsm._json import JsonDict, JsonMap, Schemas, TextMap, is_same, without, without_none
 from llm_fsm.conditions.compiler import look_up
 from llm_fsm.definition.json_schema.inline import simplified
 from llm_fsm.definition.json_schema.validator import CompiledSchema, compile_shape
@@ -157,7 +157,7 @@ class Keys:
         anew = self.outdated(context, {**context, **values}, ()) if self.made_of else ()
         found = {}
         for key, value in values.items():
-            if key in anew or not _is_same(context.get(key, _MISSING), value):
+            if key in anew or not is_same(context.get(key, _MISSING), value):
                 found[key] = value
         return found
 
@@ -198,10 +198,10 @@ class Keys:
         if scope is None:
             if not self.secrets:
                 return dict(context)
-            return {key: value for key, value in context.items() if key not in self.secrets}
+            return without(context, self.secrets)
         # A scope may name parts of objects, so it is looked up and not filtered.
         found = {name: look_up(context, name) for name in scope if not self.is_secret(name)}
-        return {name: value for name, value in found.items() if value is not None}
+        return without_none(found)
 
     def shown(self, context: JsonMap, scope: Iterable[str] | None = None) -> JsonDict:
         """Return the context that a prompt shows: visible values, and dots for known secrets that a
@@ -729,11 +729,6 @@ def accept_host(
         change = ContextSet(source="host", values=values, removed=tuple(removed))
         return (*uphold(keys, context, change, names), *refused)
     return tuple(refused)
-
-
-def _is_same(old: object, new: object) -> bool:
-    """Return true if a value is what the context holds already: that changes nothing."""
-    return type(old) is type(new) and old == new
 
 
 def _host_value(keys: Keys, key: object, value: object) -> tuple[str | None, Any]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from llm_fsm._json import JsonMap, step, text_of
+from llm_fsm._json import JsonMap, step, text_of, without_none
 from llm_fsm._text import sha256_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.session import Frame, Reference, Session
@@ -64,7 +64,7 @@ def without_large(
     def small(place: str, context: JsonMap) -> JsonMap:
         found = {key: referred(value) for key, value in context.items()}
         # Null stands for them, so that a reader sees which keys have a value.
-        large = {key: reference for key, reference in found.items() if reference is not None}
+        large = without_none(found)
         places.update((place + step(key), reference) for key, reference in large.items())
         return {**context, **dict.fromkeys(large)} if large else context
 

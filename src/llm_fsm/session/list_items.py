@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, json_text, member
+from llm_fsm._json import JsonDict, JsonMap, as_list, json_text, member
 from llm_fsm.conditions.coercion import look_up
 from llm_fsm.session.values import joined
 
@@ -80,7 +80,7 @@ def with_items(
         if not isinstance(known, list):
             known = []
         items = _Items(known, first_property(schema))
-        named = value if isinstance(value, list) else [value]
+        named = as_list(value)
         if name.startswith(REMOVE):
             for reason in items.remove(named):
                 refuse(name, reason)

@@ -265,7 +265,7 @@ def _perform(memory: Memory, name: str, arguments: JsonMap) -> tuple[Memory, str
         takes = " and ".join(wanted) or "no arguments"
         raise MemoryFault(f"{name} takes {takes}, and was given {', '.join(arguments) or 'none'}")
     if name == "view_all_memory":
-        held = {str(index): content for index, content in memory.non_empty().items()}
+        held = memory.to_dict()
         return memory, json_text(held) if held else "all buckets are empty"
     number = _index(arguments["bucket_index"])
     if name == "get_memory":
@@ -278,3 +278,8 @@ def _perform(memory: Memory, name: str, arguments: JsonMap) -> tuple[Memory, str
         changed,
         f"bucket {number} holds {len(changed.get(number))} of {MAX_BUCKET} characters now",
     )
+
+
+def memory_of(document: JsonMap) -> Memory:
+    """Return the buckets of a session's memory, which holds the background as well."""
+    return Memory.from_dict({key: text for key, text in document.items() if key.isdecimal()})

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from typing import Any
 
-from llm_fsm._json import JsonMap, object_at
+from llm_fsm._json import JsonMap, is_same, member, object_at
 from llm_fsm.languages import LANGUAGE
 from llm_fsm.languages.reading import Meaning, Piece, dates, is_signed, numbers, pieces, times
 from llm_fsm.session.list_items import first_property
@@ -117,13 +117,13 @@ def changes(claim: Claim) -> Iterator[Claim]:
     """Yield the texts, numbers and truth values of a value that the value so far does not have."""
     value, old = claim.value, claim.old
     # The types, too: true equals 1 in Python, and says something else.
-    if value is None or (value == old and type(value) is type(old)):
+    if value is None or is_same(old, value):
         return
     match value:
         case Mapping():
             properties = claim.schema.get("properties")
             for name, part in value.items():
-                before = old.get(name) if isinstance(old, Mapping) else None
+                before = member(old, name)
                 schema = object_at(properties, name)
                 yield from changes(replace(claim, value=part, schema=schema, old=before))
         case list() | tuple():

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
+from llm_fsm._text import is_word
 from llm_fsm.languages import QUESTION_MARKS
 from llm_fsm.languages.reading import letters
 from llm_fsm.session.list_items import key_of
@@ -85,19 +86,13 @@ def find_quote(quote: str, messages: Sequence[tuple[int, str]]) -> Place | None:
             for start in _starts(wanted, compared)
         ]
         if places:
-            return next((place for place in places if _is_whole(place, text)), places[0])
+            return next((place for place in places if is_word(text, *place[1:])), places[0])
     return None
 
 
 def _starts(wanted: str, text: str) -> list[int]:
     """Return where a part of a text starts, each time it occurs."""
     return [found.start() for found in re.finditer(f"(?={re.escape(wanted)})", text)]
-
-
-def _is_whole(place: Place, text: str) -> bool:
-    """Return true if neither a letter nor a digit stands beside a place."""
-    _, start, end = place
-    return not (text[:start][-1:].isalnum() or text[end : end + 1].isalnum())
 
 
 def own_quote(value: Any, message: str) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 from llm_fsm._json import JsonDict, JsonMap, KeyTest, plain
+from llm_fsm._text import is_word
 from llm_fsm.conditions.coercion import is_number, plain_digits
 from llm_fsm.session import events
 from llm_fsm.session.events import Event
@@ -134,7 +135,7 @@ def _places(
         # An accent behind the last letter belongs to it, and would be left over.
         while stop < len(text) and _is_silent(text[stop]):
             stop += 1
-        if not is_short or _is_word(text, start, stop):
+        if not is_short or is_word(text, start, stop):
             yield start, stop
         at = line.find(wanted, end)
 
@@ -179,10 +180,6 @@ def _is_shown(sign: str) -> bool:
 def _is_silent(sign: str) -> bool:
     """Return true for an accent by itself, and for what has no width."""
     return unicodedata.category(sign) in ("Mn", "Cf")
-
-
-def _is_word(text: str, start: int, stop: int) -> bool:
-    return not (text[:start][-1:].isalnum() or text[stop : stop + 1].isalnum())
 
 
 def _apart(found: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

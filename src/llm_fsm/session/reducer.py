@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from llm_fsm._json import JsonDict, JsonMap, in_unicode
+from llm_fsm._json import JsonDict, JsonMap, in_unicode, without
 from llm_fsm._text import CLAIMED, cut, sha256_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import Paused
@@ -431,11 +431,11 @@ def _reminded(session: Session, event: ev.Reminded) -> Session:
 
 
 def _renamed(values: JsonMap, event: ev.Migrated) -> JsonDict:
-    kept = {name: value for name, value in values.items() if name not in event.keys}
+    kept = without(values, event.keys)
     known = {old: new for old, new in event.keys.items() if old in values}
     # The renamed ones come last and win, because a new name may be known already.
     moved = {new: values[old] for old, new in known.items() if new is not None}
-    return {name: value for name, value in {**kept, **moved}.items() if name not in event.removed}
+    return without({**kept, **moved}, event.removed)
 
 
 def _renamed_read_back(shown: ReadBack | None, event: ev.Migrated) -> ReadBack | None:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, Schemas, in_unicode, object_at, without
+from llm_fsm._json import JsonDict, JsonMap, Schemas, as_list, in_unicode, object_at, without
 from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.session.list_items import REMOVE, first_property, is_list, key_of
 from llm_fsm.session.messages import ReplyForm, ReplySchema, TakenForm
@@ -57,11 +57,8 @@ def value_schema(
         null: True if the value may be null.
         depth: Levels above it.
     """
-    kind = schema.get("type")
     # Null is said by leaving a key out, so it is no kind of its own.
-    kinds: list[Any] = (
-        [item for item in kind if item != "null"] if isinstance(kind, list) else [kind]
-    )
+    kinds = [item for item in as_list(schema.get("type")) if item != "null"]
     enum = schema.get("enum")
     if (
         isinstance(enum, list)

@@ -243,7 +243,7 @@ def visible(text: str, chars: int | None = None) -> str:
     from llm_fsm import _text  # noqa: PLC0415
 
     line = _text.visible(text)
-    return line if chars is None or len(line) <= chars else f"{line[: chars - 1]}…"
+    return line if chars is None else _text.shortened(line, chars)
 
 
 def _relative(path: Path) -> str:

@@ -216,7 +216,7 @@ async def called(limit: float, function: Callable[[], Any], name: str) -> Any:
     except TimeoutError as error:
         if not timer.expired():
             raise
-        raise _given_up(limit) from error
+        raise given_up(limit) from error
     if not inspect.isawaitable(value):
         return value
     return await _bounded(limit, _awaited(value), time.monotonic() - began)
@@ -243,11 +243,11 @@ async def _bounded(limit: float, waiting: Coroutine[Any, Any, Any], spent: float
             task.cancel()
             await asyncio.wait({task}, timeout=GRACE)
     if not task.done() or (task.cancelled() and not in_time):
-        raise _given_up(limit)
+        raise given_up(limit)
     value, error = task.result()
     if error is None:
         return value
-    raise error if in_time else _given_up(limit) from error
+    raise error if in_time else given_up(limit) from error
 
 
 async def _ended(waiting: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
@@ -262,7 +262,8 @@ async def _ended(waiting: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException 
         return None, error
 
 
-def _given_up(limit: float) -> CallFault:
+def given_up(limit: float) -> CallFault:
+    """Return the fault of a call that took too long."""
     return CallFault(
         f"it did not finish within {in_words(limit)} seconds, and was given up", lost=True
     )

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 from llm_fsm._json import JsonDict, JsonMap, copied
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.session import events as ev
-from llm_fsm.session.memory import Background, Memory
+from llm_fsm.session.memory import Background, memory_of
 from llm_fsm.session.messages import LLMMessage, ModelReply, ToolSpec
 from llm_fsm.turn.effects import Execute, subject
 from llm_fsm.turn.tool_results import result_value, shortened
@@ -96,9 +96,7 @@ class TaskMemory:
 
     def load(self, document: JsonMap) -> None:
         """Replace everything by a JSON form."""
-        self._memory = Memory.from_dict(
-            {key: text for key, text in document.items() if key.isdecimal()}
-        )
+        self._memory = memory_of(document)
         self.background = Background.from_dict(document.get("background", {}))
 
     def set(self, index: int, content: str) -> None:

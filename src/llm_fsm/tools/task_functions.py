@@ -166,11 +166,16 @@ def _verdict(said: Any, fault: BaseException | None) -> Verdict:
     """Return the verdict of a check from what it returned or raised."""
     if fault is not None:
         return False, _why("the check itself", fault)
-    if isinstance(said, tuple) and len(said) == 2 and isinstance(said[0], bool):
+    if is_pair(said):
         return said[0], readable(str(said[1] or ""))
     if isinstance(said, bool):
         return said, ""
     return False, f"the check returned {said!r:.100} instead of True, False or (passed, reason)"
+
+
+def is_pair(said: Any) -> bool:
+    """Return true for (passed, reason), which a check may return."""
+    return isinstance(said, tuple) and len(said) == 2 and isinstance(said[0], bool)
 
 
 async def _called(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, is_same
 from llm_fsm.conditions.compiler import CompiledRule, ConditionError
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import MAX_KEYS, Keys, uphold
@@ -147,7 +147,7 @@ def changes(
             reason = f"the context holds {MAX_KEYS} keys already"
         if reason is not None:
             refused.append(_refused(key, reason))
-        elif key not in context or not _is_same(context[key], value):
+        elif key not in context or not is_same(context[key], value):
             values[key] = value
         elif key in removed:
             removed.remove(key)  # it is cleared and set to the value that it has
@@ -161,11 +161,6 @@ def changes(
 
 def _refused(key: str, reason: str) -> ev.ContextRefused:
     return ev.ContextRefused(key=key, reason=reason, source="definition")
-
-
-def _is_same(before: Any, after: Any) -> bool:
-    """Return true for equal values of one type: 1 and true are equal, and differ in JSON."""
-    return type(before) is type(after) and bool(before == after)
 
 
 def _read(keys: Keys, key: str, rule: CompiledRule, value: Any) -> tuple[Any, str | None]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm._json import JsonMap, TextMap
+from llm_fsm._json import JsonMap, TextMap, member
 from llm_fsm._text import cut
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
@@ -278,8 +278,7 @@ def _said_move(turn: TurnState, named: Named, reply: Reply) -> Move | Refusal:
     found = possible_move(turn.machine, turn.session, named)
     if isinstance(found, Refusal):
         return found
-    quotes = reply.update.get(QUOTES)
-    unmet = said(turn, found, quotes.get(YES) if isinstance(quotes, Mapping) else None)
+    unmet = said(turn, found, member(reply.update.get(QUOTES), YES))
     if unmet is None:
         return found
     return Refusal(by="agrees", reason=unmet.reason, sentence=unmet.sentence)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, TextMap
+from llm_fsm._json import JsonDict, JsonMap, TextMap, is_position
 from llm_fsm.conditions.compiler import look_up
 from llm_fsm.session.context import MAX_KEYS, Keys, uphold
 from llm_fsm.session.events import ContextRefused, ContextSet, Event
@@ -32,15 +32,11 @@ def at(value: Any, path: str) -> Any:
     for step in path.split("."):
         if isinstance(value, dict) and step in value:
             value = value[step]
-        elif _is_position(value, step):
+        elif is_position(value, step):
             value = value[int(step)]
         else:
             raise KeyError(path)
     return value
-
-
-def _is_position(value: Any, step: str) -> bool:
-    return isinstance(value, list) and step.isdecimal() and int(step) < len(value)
 
 
 def secrets_in(keys: Keys, mapping: TextMap, value: Any) -> tuple[str, ...]:
@@ -71,7 +67,7 @@ def _without(value: Any, path: str) -> Any:
     step, _, rest = path.partition(".")
     if isinstance(value, dict) and step in value:
         return {**value, step: _without(value[step], rest)}
-    if _is_position(value, step):
+    if is_position(value, step):
         number = int(step)
         items = list(value)
         items[number] = _without(items[number], rest)

@@ -19,7 +19,7 @@ from llm_fsm._text import cut, escaped
 from llm_fsm.session import events as ev
 from llm_fsm.session import memory as buckets
 from llm_fsm.session.meant import meant_name
-from llm_fsm.session.memory import Memory
+from llm_fsm.session.memory import memory_of
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply, ToolCall, ToolSpec
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Exchange, Session
@@ -593,8 +593,3 @@ def _take_outcome(turn: TurnState, loop: Loop, call: JsonMap, value: Any) -> Non
     planned = turn.tools.policies[name].plan(id=id, arguments=call["arguments"], key=key)
     result = ToolResult(id=id, name=name, value=value.get("result"), error=value.get("error"))
     _record_result(turn, loop, planned, result)
-
-
-def memory_of(document: JsonMap) -> Memory:
-    """Return the buckets of a session's memory, which holds the background as well."""
-    return Memory.from_dict({key: text for key, text in document.items() if key.isdecimal()})

@@ -37,16 +37,9 @@ from llm_fsm.turn.turn_state import (
 )
 
 
-def arrive(
-    turn: TurnState,
-    move: Move,
-    by: str,
-    given: JsonMap | None = None,
-    *,
-    asked: Places = frozenset(),
-) -> RunTo[Arrival]:
+def arrive(turn: TurnState, move: Move, by: str, *, asked: Places = frozenset()) -> RunTo[Arrival]:
     """Make a move, and go on to where it comes to rest; see `enter` and `settle`."""
-    arrival = yield from enter(turn, move, by, given)
+    arrival = yield from enter(turn, move, by)
     return (yield from settle(turn, arrival, asked=asked))
 
 

@@ -13,6 +13,7 @@ from llm_fsm.errors import ReplyError, told
 from llm_fsm.llm.clients.messages import Message
 from llm_fsm.session.values import to_json_or_text
 from llm_fsm.tools.returns import check_ran
+from llm_fsm.tools.task_functions import is_pair
 from llm_fsm.turn.reply.parser import document
 from llm_fsm.workflow.state import KeyResult, StateSpec
 
@@ -167,14 +168,10 @@ def verdict(
                     said.close()
                 return False, _AWAITED
             check_ran(said, "the check")
-            passed, why = (bool(said[0]), str(said[1])) if _is_pair(said) else (bool(said), "")
+            passed, why = (bool(said[0]), str(said[1])) if is_pair(said) else (bool(said), "")
     except Exception as error:  # the error of the host's check is the feedback
         return False, f"the check raised {told(error)}"
     return passed, "" if passed else why or result.description or "it does not hold"
-
-
-def _is_pair(said: Any) -> bool:
-    return isinstance(said, tuple) and len(said) == 2 and isinstance(said[0], bool)
 
 
 def _result(

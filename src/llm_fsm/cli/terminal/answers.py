@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from llm_fsm._json import JsonDict, JsonMap, TextMap
+from llm_fsm._json import JsonDict, JsonMap, TextMap, as_list
 from llm_fsm._text import visible
 from llm_fsm.cli import run_report as report
 from llm_fsm.cli.terminal import escape
@@ -218,8 +218,7 @@ def _plain_fields(pause: Paused) -> dict[str, JsonMap]:
 
 def _kind(schema: JsonMap) -> str:
     """Return the one plain type of a field, null aside; "" if it has none."""
-    given = schema.get("type")
-    kinds = [kind for kind in (given if isinstance(given, list) else [given]) if kind != "null"]
+    kinds = [kind for kind in as_list(schema.get("type")) if kind != "null"]
     return kinds[0] if len(kinds) == 1 and kinds[0] in _KINDS else ""
 
 

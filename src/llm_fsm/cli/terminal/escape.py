@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 
+from llm_fsm import _text
 from llm_fsm._text import escape_of, visible
 
 _UNSAFE_IN_WORDS = re.compile(
@@ -34,8 +35,7 @@ def as_json(document: object, indent: int | None = 2) -> str:
 
 def shortened(text: str, chars: int) -> str:
     """One line of at most `chars` characters, marked when something is missing."""
-    line = visible(text)
-    return line if len(line) <= chars else f"{line[: chars - 1]}…"
+    return _text.shortened(visible(text), chars)
 
 
 def plural(number: int, one: str, many: str | None = None) -> str:

@@ -127,7 +127,7 @@ class Chart:
                 yield name
 
 
-def conditions_of(guard: str, *, bare: bool = False) -> tuple[JsonDict, ...]:
+def conditions_of(guard: str) -> tuple[JsonDict, ...]:
     """Convert a guard to conditions. An expression becomes keys and logic, and a model judges any
     other text.
     """
@@ -135,7 +135,7 @@ def conditions_of(guard: str, *, bare: bool = False) -> tuple[JsonDict, ...]:
     if not text:
         return ()
     try:
-        rule = infix.read(text, bare=bare)
+        rule = infix.read(text)
     except ValueError:
         return ({"description": text},)
     parts = rule["and"] if isinstance(rule, dict) and "and" in rule else [rule]

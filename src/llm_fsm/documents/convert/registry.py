@@ -31,7 +31,7 @@ from llm_fsm.documents.draw.dot import dot as draw_dot
 from llm_fsm.documents.draw.extract import Details, Picture, extract, one_line
 from llm_fsm.documents.draw.mermaid import mermaid as draw_mermaid
 from llm_fsm.documents.loader import load_dict, load_text
-from llm_fsm.errors import DefinitionError
+from llm_fsm.errors import DefinitionError, hinted
 
 DEFINITION = "definition"
 CHARTS: Mapping[str, Callable[[str], Chart]] = {"mermaid": mermaid.read, "xstate": xstate.read}
@@ -168,11 +168,7 @@ def _modern(text: str, name: str, stem: str | None) -> Converted:
     upgraded = upgrade(source.parse(text), partial(rewrite, stem=stem)).document
     told = {"older-form": False, "not-mapped": True, "no-effect": True, "unknown-key": True}
     notes = tuple(
-        Note(
-            told[found.name],
-            found.message if found.hint is None else f"{found.message}; {found.hint}",
-            found.line,
-        )
+        Note(told[found.name], hinted(found.message, found.hint), found.line)
         for found in loaded.findings
         if found.name in told
     )

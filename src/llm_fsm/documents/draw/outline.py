@@ -7,8 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from llm_fsm._json import grouped
+from llm_fsm._text import shortened
 from llm_fsm.definition.graph import reachable
 from llm_fsm.documents.draw.extract import EVERYWHERE, UNKNOWN, DrawnState, Edge, Picture
+
+_CHARS = 100
+"""The most characters of a label or a reply."""
 
 
 def outline(picture: Picture) -> str:
@@ -114,14 +118,14 @@ def _title(node: DrawnState, picture: Picture) -> str:
 
 
 def _about(node: DrawnState) -> Iterator[str]:
-    words = f'"{_cut(node.label)}"' if node.label else ""
-    return node.lines(f'says "{_cut(node.reply)}"' if node.reply else words)
+    words = f'"{shortened(node.label, _CHARS)}"' if node.label else ""
+    return node.lines(f'says "{shortened(node.reply, _CHARS)}"' if node.reply else words)
 
 
 def _move(edge: Edge, *, again: bool = False) -> str:
     lit = "*" if edge.lit else ""
     how = " (auto)" if edge.how == "auto" else ""
-    text = f": {_cut(edge.text, 160)}" if edge.text else ""
+    text = f": {shortened(edge.text, 160)}" if edge.text else ""
     level = f" ({edge.level})" if edge.level else ""
     return f"{lit}-> {edge.target}{' ^' if again else ''}{how}{text}{level}"
 
@@ -130,9 +134,3 @@ def _shared(picture: Picture) -> Iterator[str]:
     if picture.shared:
         yield f"{EVERYWHERE} (in every state that waits for the user)"
         yield from (f"  {_move(edge)}" for edge in picture.shared)
-
-
-def _cut(text: str, chars: int = 100) -> str:
-    if len(text) <= chars:
-        return text
-    return text[: chars - 1] + "…"

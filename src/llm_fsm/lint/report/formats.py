@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from llm_fsm._text import visible
-from llm_fsm.errors import NO_FILE, Finding
+from llm_fsm.errors import NO_FILE, Finding, hinted
 from llm_fsm.lint.facts.suggestions import route
 from llm_fsm.lint.report.sarif import sarif
 
@@ -59,7 +59,7 @@ def github(findings: Sequence[Finding], _files: Sequence[str]) -> str:
 def _command(found: Finding) -> str:
     place = {"file": found.file, "line": found.line, "col": found.column}
     place["title"] = f"{found.name} {found.code}"
-    words = found.message if found.hint is None else f"{found.message}; {found.hint}"
+    words = hinted(found.message, found.hint)
     way = f"\npath: {route(found.path)}" if found.path else ""
     return annotation(_GITHUB_LEVELS[found.level], place, words + way)
 

@@ -10,7 +10,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from llm_fsm import __version__
 from llm_fsm._json import JsonDict
-from llm_fsm.errors import Finding, Place
+from llm_fsm.errors import Finding, Place, hinted
 from llm_fsm.lint.docs import Page, pages
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -68,7 +68,7 @@ def _line(text: str) -> str:
 
 
 def _result(found: Finding, index: int, mark: str) -> JsonDict:
-    words = found.message if found.hint is None else f"{found.message}; {found.hint}"
+    words = hinted(found.message, found.hint)
     result: JsonDict = {
         "ruleId": found.code,
         "ruleIndex": index,

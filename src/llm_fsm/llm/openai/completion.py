@@ -13,6 +13,7 @@ import uuid
 from typing import Any, NamedTuple
 
 from llm_fsm._json import JsonDict, JsonMap, json_text, list_at, member, value_of
+from llm_fsm._text import shortened
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.openai.native import read_native
 from llm_fsm.llm.refusals import advice, kind_of, may_pass
@@ -197,8 +198,7 @@ def error_line(body: str) -> str:
         payload = body
     more = None
     for key in _REASONS:
-        if isinstance(payload, list) and len(payload) == 1:  # Google's form of answers
-            payload = payload[0]
+        payload = unlisted(payload)
         if isinstance(payload, dict) and payload.get(key):
             about = payload.get("metadata")  # OpenRouter has the provider's message here
             more = about.get("raw") if isinstance(about, dict) else more
@@ -209,13 +209,18 @@ def error_line(body: str) -> str:
     line = " ".join(text.split()) or "nothing"
     if isinstance(more, str) and more:
         line += f" ({error_line(more)})"
-    return line if len(line) <= _ERROR_CHARS else line[: _ERROR_CHARS - 1] + "…"
+    return shortened(line, _ERROR_CHARS)
+
+
+def unlisted(payload: Any) -> Any:
+    """Return the item of a list of one, which is Google's form of errors; any other value itself."""
+    return payload[0] if isinstance(payload, list) and len(payload) == 1 else payload
 
 
 def _first_choice(payload: Any) -> JsonDict:
     if not isinstance(payload, dict):
         # Google's form of errors
-        told = payload[0] if isinstance(payload, list) and len(payload) == 1 else None
+        told = unlisted(payload)
         if isinstance(told, dict) and told.get("error"):
             raise provider_fault(told)
         raise no_completion(f"a JSON {_KINDS.get(type(payload), 'value')}")

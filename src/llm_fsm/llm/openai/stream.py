@@ -27,6 +27,7 @@ from llm_fsm.llm.openai.completion import (
     no_completion,
     parse_payload,
     provider_fault,
+    unlisted,
 )
 from llm_fsm.llm.openai.native import call_parts, merged, message_parts
 
@@ -162,7 +163,7 @@ class Chunks:
             if self._finish is not None:
                 return ""
             # Google's errors
-            found = payload[0] if isinstance(payload, list) and len(payload) == 1 else payload
+            found = unlisted(payload)
             if isinstance(found, dict):
                 return self.take(found)
             raise (
@@ -408,8 +409,7 @@ def _apart(lines: list[str]) -> list[str]:
 
 def _is_object(said: str) -> bool:
     """Return true for an object in JSON, and for a list of one, which is Google's form of errors."""
-    found = _read(said)
-    return isinstance(found[0] if isinstance(found, list) and len(found) == 1 else found, dict)
+    return isinstance(unlisted(_read(said)), dict)
 
 
 def _read(said: str) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, is_same
 from llm_fsm.conditions.compiler import evaluate
 from llm_fsm.testing.scenarios.loader import Play
 from llm_fsm.testing.scenarios.models import CaseStep, Expect, LabelledTurn
@@ -99,7 +99,7 @@ def fits(value: Any, label: Any) -> bool:
             if not isinstance(value, list) or len(value) != len(label):
                 return False
             return all(fits(one, wanted) for one, wanted in zip(value, label, strict=True))
-    return type(value) is type(label) and bool(value == label)
+    return is_same(value, label)
 
 
 def found_in(pattern: str, text: str) -> bool:

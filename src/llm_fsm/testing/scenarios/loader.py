@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from llm_fsm._json import JsonDict, JsonMap, is_list_of, list_at, step, without
+from llm_fsm._json import JsonDict, JsonMap, is_list_of, list_at, pointer_of, without
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.subflows import Flows
@@ -297,7 +297,7 @@ class _CaseReader:
             return None
 
     def note(self, detail: ErrorDetails, pointer: str) -> None:
-        place = pointer + "".join(map(step, detail["loc"]))
+        place = pointer + pointer_of(detail["loc"])
         context = detail.get("ctx", {})
         kind = detail["type"]
         name = _named(detail["loc"], "a case" if pointer else "the file")

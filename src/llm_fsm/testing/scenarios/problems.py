@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from llm_fsm._text import nearest
+from llm_fsm._text import nearest, shortened
 from llm_fsm.definition.json_source import Position, Scan, scan
+from llm_fsm.errors import hinted
 
 _JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 _QUOTED = 160
@@ -37,9 +38,7 @@ class FileFault:
         place = self.file or "<tests>"
         if self.line is not None:
             place += f":{self.line}:{self.column}"
-        return f"{place}: {self.level}: {self.message}" + (
-            "" if self.hint is None else f"; {self.hint}"
-        )
+        return hinted(f"{place}: {self.level}: {self.message}", self.hint)
 
 
 class SuiteError(Exception):
@@ -105,7 +104,4 @@ def plural(number: int, one: str) -> str:
 
 def quoted(value: Any) -> str:
     """Return a value for a message, as short JSON."""
-    text = _JSON.encode(value)
-    if len(text) <= _QUOTED:
-        return text
-    return text[: _QUOTED - 1] + "…"
+    return shortened(_JSON.encode(value), _QUOTED)

@@ -283,7 +283,7 @@ async def deleting_removes_everything(store: Store) -> None:
         await store.save(turn(name, 2))
         await store.journal(name, 1, '"step"')
     expect("delete", await store.delete("c"), True)
-    await an_id_is_free(store, "c")
+    await an_id_is_free(store)
     expect("delete again", await store.delete("c"), False)
     await store.save(turn("c", 1, '"new"'))
     await expect_loaded("the new one", store, "c", '"new"', 1, by="r")
@@ -365,7 +365,7 @@ async def two_stores_on_one_place_see_each_other(store: Store, other: Store) -> 
     await store.journal("c", 1, '"step"')
     await expect_steps("the other's journal", other, "c", ['"step"'])
     expect("the other deletes", await other.delete("c"), True)
-    await an_id_is_free(store, "c")
+    await an_id_is_free(store)
 
 
 async def what_was_saved_outlives_its_store(store: Store, other: Store) -> None:
@@ -379,13 +379,13 @@ async def what_was_saved_outlives_its_store(store: Store, other: Store) -> None:
     await expect_steps("journalled", other, "c", ['"step"'])
 
 
-async def an_id_is_free(store: Store, name: str) -> None:
-    """Raise AssertionError if the store holds anything under `name`."""
-    expect("load", await store.load(name, "r"), None)
-    expect("records", await store.records(name), [])
-    await expect_steps("journalled", store, name, [])
+async def an_id_is_free(store: Store) -> None:
+    """Raise AssertionError if the store holds anything under the id "c"."""
+    expect("load", await store.load("c", "r"), None)
+    expect("records", await store.records("c"), [])
+    await expect_steps("journalled", store, "c", [])
     listed = ids(await store.list(ListQuery()))
-    expect("listed", name in listed, False)
+    expect("listed", "c" in listed, False)
 
 
 def _loaded(session: str, version: int, record: str | None = None) -> Loaded:

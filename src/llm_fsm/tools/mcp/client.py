@@ -23,7 +23,7 @@ from llm_fsm.definition.json_schema.inline import flattened
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.session.messages import ToolSpec
 from llm_fsm.session.values import to_json_value
-from llm_fsm.tools.executor import GRACE, CallFault
+from llm_fsm.tools.executor import GRACE, CallFault, given_up
 from llm_fsm.tools.mcp.messages import UNREADABLE, tidy_result, unread
 
 CONNECT = 30.0
@@ -304,10 +304,7 @@ class Link:
                 return_when=asyncio.FIRST_COMPLETED,
             )
             if not waiting.done() and not self._task.done():
-                raise CallFault(
-                    f"it did not finish within {in_words(limit)} seconds, and was given up",
-                    lost=True,
-                )
+                raise given_up(limit)
             if waiting.done() and not waiting.cancelled():
                 return self._answer(waiting)
         finally:

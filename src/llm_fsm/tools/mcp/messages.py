@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from llm_fsm._json import JsonDict, JsonMap, as_text, json_text, member, without
+from llm_fsm._json import JsonDict, JsonMap, as_list, as_text, json_text, member, without
 from llm_fsm.conditions.coercion import all_mended
 
 UNREADABLE = "it gave an answer that nobody can read"
@@ -64,7 +64,7 @@ def _no_answer_in(text: str) -> list[JsonDict]:
 def _no_answers(found: object) -> list[JsonDict]:
     """Return an error in place of each answer; nothing for requests and notifications."""
     made = []
-    for message in found if isinstance(found, list) else [found]:
+    for message in as_list(found):
         if not isinstance(message, Mapping) or "method" in message:
             continue
         id = message.get("id")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from llm_fsm._json import object_at, texts_at
 from llm_fsm._text import listed
 from llm_fsm.lint.document import Document
@@ -45,11 +47,11 @@ def parts_asked_apart(document: Document) -> Faults:
         wanted = set(state.names("required_context_keys"))
         asked.append((name, state.pointer, wanted))
     for key, schema in objects.items():
-        declared = any(other.startswith(f"{key}.") for other in keys)
+        declared = bool(_below(key, keys))
         if declared or any(not _lacking(schema, key, wanted) for _, _, wanted in asked):
             continue
         for name, pointer, wanted in asked:
-            here = sorted(one for one in wanted if one.startswith(f"{key}."))
+            here = sorted(_below(key, wanted))
             if here:
                 lost = [
                     quoted(path.removeprefix(f"{key}.")) for path in _lacking(schema, key, wanted)
@@ -68,13 +70,18 @@ def _lacking(schema: object, path: str, wanted: set[str]) -> list[str]:
     """Return the parts of an object that no state asks for, although its schema requires them."""
     if path in wanted:
         return []
-    if not any(one.startswith(f"{path}.") for one in wanted):
+    if not _below(path, wanted):
         return [path]
     needed = texts_at(schema, "required")
     parts = object_at(schema, "properties")
     lacking = []
     for part in dict.fromkeys((*needed, *parts)):
         below = f"{path}.{part}"
-        if part in needed or any(one.startswith(f"{below}.") for one in wanted):
+        if part in needed or _below(below, wanted):
             lacking += _lacking(parts.get(part), below, wanted)
     return lacking
+
+
+def _below(path: str, names: Iterable[str]) -> list[str]:
+    """Return the names of parts of an object."""
+    return [name for name in names if name.startswith(f"{path}.")]
