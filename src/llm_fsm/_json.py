@@ -77,7 +77,7 @@ def list_at(value: object, key: str) -> list[Any]:
 
 def texts_at(value: object, key: str) -> list[str]:
     """Return the texts in the list that a member of a JSON value holds."""
-    return [item for item in list_at(value, key) if isinstance(item, str)]
+    return of_kind(list_at(value, key), str)
 
 
 def joined(value: object) -> str | None:
@@ -109,6 +109,26 @@ def grouped(pairs: Iterable[tuple[K, T]], keys: Iterable[K] = ()) -> dict[K, lis
 def without(values: Mapping[str, T], names: Container[object]) -> dict[str, T]:
     """Copy an object without these members."""
     return {name: value for name, value in values.items() if name not in names}
+
+
+def only(values: Mapping[K, T], names: Container[object]) -> dict[K, T]:
+    """Copy an object with these members alone."""
+    return {name: value for name, value in values.items() if name in names}
+
+
+def filled(values: Mapping[K, T]) -> dict[K, T]:
+    """Copy an object without the members that are empty, 0, false or None."""
+    return {name: value for name, value in values.items() if value}
+
+
+def frozen(values: Mapping[K, Iterable[T]]) -> dict[K, frozenset[T]]:
+    """Copy an object of sets into one of frozen sets."""
+    return {name: frozenset(items) for name, items in values.items()}
+
+
+def of_kind(values: Iterable[object], kind: type[T]) -> list[T]:
+    """Return the values of one type, in order."""
+    return [value for value in values if isinstance(value, kind)]
 
 
 def without_none(values: Mapping[str, T | None]) -> dict[str, T]:

@@ -16,8 +16,9 @@ import httpx
 import pytest
 
 from killable_servers import KillableServer
+from llm_fsm._json import of_kind
 from llm_fsm.session import events as ev
-from llm_fsm.session.turn_record import events_of, of_kind, parse
+from llm_fsm.session.turn_record import events_of, parse
 from llm_fsm.stores.registry import resolve
 from shops import CANDIDATE, write_release
 

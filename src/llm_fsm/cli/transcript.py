@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 from msgspec.structs import asdict
 
-from llm_fsm._json import JsonDict, JsonMap, KeyTest
+from llm_fsm._json import JsonDict, JsonMap, KeyTest, of_kind
 from llm_fsm._text import visible
 from llm_fsm.cli.terminal import escape
 from llm_fsm.session import events as ev
 from llm_fsm.session.redaction import blotted, shown_values
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import Records, TurnRecord, events_of, of_kind, without_undone
+from llm_fsm.session.turn_record import Records, TurnRecord, events_of, without_undone
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.secrets import secrets_in
 

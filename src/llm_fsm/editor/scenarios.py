@@ -8,7 +8,7 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from llm_fsm._json import JsonMap, member
+from llm_fsm._json import JsonMap, member, of_kind
 from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.documents import patch
 from llm_fsm.documents.loader import load_text
@@ -189,7 +189,7 @@ def _files_in(value: Any) -> list[str]:
     named = [value.get("definition")]
     if isinstance(flows, dict):
         named += flows.values()
-    return [name for name in named if isinstance(name, str)]
+    return of_kind(named, str)
 
 
 def _played(studio: Studio, path: str, body: models.RunTestsBody) -> FileResult:

@@ -9,7 +9,7 @@ from typing import Any
 
 from llm_fsm import AsyncConversation, AsyncMachine, Turn
 from llm_fsm import events as ev
-from llm_fsm._json import JsonMap, TextMap, json_text, plain
+from llm_fsm._json import JsonMap, TextMap, json_text, of_kind, plain
 from llm_fsm.documents.loader import load_text
 from llm_fsm.editor import models
 from llm_fsm.editor.studio import Studio
@@ -21,14 +21,7 @@ from llm_fsm.records.explain import explain_turn
 from llm_fsm.server.problems import Problem
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.redaction import shown_event, shown_values
-from llm_fsm.session.turn_record import (
-    Records,
-    TurnRecord,
-    first_of,
-    of_kind,
-    parse,
-    without_undone,
-)
+from llm_fsm.session.turn_record import Records, TurnRecord, first_of, parse, without_undone
 from llm_fsm.stores.base import Store
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.turn.compiled import CompiledMachine

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from llm_fsm._json import of_kind
 from llm_fsm.definition.models import Quotas
 from llm_fsm.engine.handlers.registry import ErrorMode, Handler, check_states
 from llm_fsm.engine.handlers.runner import run_point
@@ -24,7 +25,7 @@ from llm_fsm.llm.base import LLM, Listener, form_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, of_kind
+from llm_fsm.session.turn_record import TurnRecord
 from llm_fsm.stores.base import END_HANDLERS, Outgoing, Store, storable
 from llm_fsm.tools.task_functions import Functions
 from llm_fsm.tools.toolbox import Toolbox

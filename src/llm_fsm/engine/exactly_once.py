@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from msgspec.structs import replace
 
-from llm_fsm._json import JsonMap, plain, read
+from llm_fsm._json import JsonMap, filled, plain, read
 from llm_fsm._text import sha256_of
 from llm_fsm.turn.effects import PlannedCall, ToolResult, ToolResults
 
@@ -38,8 +38,8 @@ class ExactlyOnce:
 
     def __init__(self, log: JsonMap, begun: Collection[str] = ()) -> None:
         self.log = dict(log)
-        self._left = {key: entry for key, entry in log.items() if entry}
-        self._given = {key for key, entry in log.items() if not entry}
+        self._left = filled(log)
+        self._given = log.keys() - self._left
         self._begun = begun
         self._made: dict[str, str] = {}
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from llm_fsm._json import of_kind
 from llm_fsm.engine.turn_runner import TurnResult
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.session import events as ev
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, of_kind, parse, replay
+from llm_fsm.session.turn_record import TurnRecord, parse, replay
 from llm_fsm.stores.base import Store
 from llm_fsm.turn.output_mapping import agrees
 from llm_fsm.turn.pipeline import Answer, Update, UserMessage

@@ -331,7 +331,7 @@ def check_not_parked(conversation_id: str, entries: Sequence[Entry]) -> None:
 
 def without_step(entry: Entry) -> JsonDict:
     """Return an entry as it is written, before it has its place."""
-    return {name: value for name, value in entry.items() if name != "step"}
+    return without(entry, ("step",))
 
 
 def without_kind(entry: Entry) -> JsonDict:

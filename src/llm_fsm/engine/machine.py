@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self, Unpack
 
-from llm_fsm._json import JsonMap, TextMap
+from llm_fsm._json import JsonMap, TextMap, of_kind
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.files import name_of
 from llm_fsm.documents.loader import load, load_dict
@@ -43,7 +43,7 @@ from llm_fsm.releases.file import stable_file
 from llm_fsm.session.context import initial_context
 from llm_fsm.session.events import Migrated, Started, TaskPassed
 from llm_fsm.session.session import clock_names
-from llm_fsm.session.turn_record import events_of, first_of, of_kind, parse
+from llm_fsm.session.turn_record import events_of, first_of, parse
 from llm_fsm.session.values import ValueFault, to_json_value
 from llm_fsm.stores.base import (
     AcceptedQuery,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, in_unicode
+from llm_fsm._json import JsonDict, JsonMap, filled, in_unicode
 from llm_fsm.engine.journal import ATTEMPT, BEGUN, ERROR, FAILED, MARKS, STOPPED, check_not_parked
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.records.stuck_turns import journal_entries
@@ -245,7 +245,7 @@ def start_identity(program: CompiledMachine, opening: Opening) -> JsonDict:
 
 def _set(**named: Any) -> JsonDict:
     """Return what is set of these: no False, 0 or empty value."""
-    return {name: value for name, value in named.items() if value}
+    return filled(named)
 
 
 def interrupted_start(conversation_id: str, first: JsonMap) -> Opening:

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from llm_fsm._async import is_async, is_cancelled
-from llm_fsm._json import JsonDict, JsonMap, copied, in_unicode, plain, without
+from llm_fsm._json import JsonDict, JsonMap, copied, in_unicode, of_kind, plain, without
 from llm_fsm.engine.exactly_once import ExactlyOnce
 from llm_fsm.engine.journal import entry_reply, reply_entry
 from llm_fsm.engine.turn_runner import TurnHost, TurnRunner
@@ -24,7 +24,6 @@ from llm_fsm.errors import LLMFSMError, told
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMMessage, ModelReply, Usage
 from llm_fsm.session.reducer import fold
-from llm_fsm.session.turn_record import of_kind
 from llm_fsm.tools.executor import GRACE, called, readable
 from llm_fsm.tools.failures import failure_of
 from llm_fsm.tools.task_context import (

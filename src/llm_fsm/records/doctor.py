@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from llm_fsm._json import frozen
 from llm_fsm.errors import StoreError, UnreadableError
 from llm_fsm.records.session_reader import SessionReader
 from llm_fsm.records.stuck_turns import stuck_turns
@@ -81,7 +82,7 @@ async def _due(store: Store) -> Due:
     found: dict[str, set[tuple[float, str]]] = {}
     for row in await store.due(math.inf, _ALL):
         found.setdefault(row.conversation_id, set()).add((row.time, row.kind))
-    return {name: frozenset(rows) for name, rows in found.items()}
+    return frozen(found)
 
 
 async def _settled(store: Store, line: Listed, due: Due) -> Sequence[str]:

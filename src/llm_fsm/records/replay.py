@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
-from llm_fsm._json import JsonDict, JsonMap, json_text
+from llm_fsm._json import JsonDict, JsonMap, json_text, of_kind
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply, ToolCall, ToolSpec
 from llm_fsm.session.redaction import DOTS
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import Records, TurnRecord, events_of, first_of, of_kind
+from llm_fsm.session.turn_record import Records, TurnRecord, events_of, first_of
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import (
     AskModel,

@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, only
 from llm_fsm.server.faults import report
 from llm_fsm.server.limits import Limits
 from llm_fsm.server.problems import Problem
@@ -140,7 +140,7 @@ class WorkPool:
 
 
 async def _started() -> Process:
-    environment = {name: value for name, value in os.environ.items() if name in _KEPT}
+    environment = only(os.environ, _KEPT)
     try:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "llm_fsm.server.worker",

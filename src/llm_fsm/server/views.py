@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from llm_fsm import AsyncMachine, Choice, Turn
 from llm_fsm import events as ev
-from llm_fsm._json import JsonDict, JsonMap, TextMap, plain
+from llm_fsm._json import JsonDict, JsonMap, TextMap, of_kind, plain
 from llm_fsm.definition.models import JsonObject
 from llm_fsm.engine.pauses import OpenPause
 from llm_fsm.records.explain import Explanation
@@ -20,7 +20,6 @@ from llm_fsm.server.problems import Problem
 from llm_fsm.server.service import Begun
 from llm_fsm.session.messages import Message, Paused
 from llm_fsm.session.redaction import shown_event, shown_values
-from llm_fsm.session.turn_record import of_kind
 from llm_fsm.stores.base import Listed
 
 

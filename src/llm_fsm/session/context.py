@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from llm_fsm._json import JsonDict, JsonMap, Schemas, TextMap, is_same, without, without_none
+from llm_fsm._json import JsonDict, JsonMap, Schemas, TextMap, is_same, only, without, without_none
 from llm_fsm.conditions.compiler import look_up
 from llm_fsm.definition.json_schema.inline import simplified
 from llm_fsm.definition.json_schema.validator import CompiledSchema, compile_shape
@@ -337,7 +337,7 @@ def uphold(
             )
     if not refused:
         return (change,)
-    quotes = {key: place for key, place in change.quotes.items() if key in values}
+    quotes = only(change.quotes, values)
     rest = replace(change, values=values, removed=tuple(removed), quotes=quotes)
     return (*((rest,) if values or removed else ()), *refused.values())
 

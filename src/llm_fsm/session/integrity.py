@@ -13,12 +13,12 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from msgspec import structs
 
-from llm_fsm._json import JsonMap, TextMap, read
+from llm_fsm._json import JsonMap, TextMap, of_kind, read
 from llm_fsm.errors import UnreadableError
 from llm_fsm.session import events as ev
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import OF_FLOW, OF_PLACE, Session, dump_session, session_from_dict
-from llm_fsm.session.turn_record import Records, TurnRecord, of_kind, without_undone
+from llm_fsm.session.turn_record import Records, TurnRecord, without_undone
 
 _OF_ALL_VERSIONS = frozenset(
     (

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from llm_fsm._json import JsonDict, JsonMap, json_text, read
+from llm_fsm._json import JsonDict, JsonMap, filled, json_text, read
 from llm_fsm._text import nearest
 from llm_fsm.conditions.coercion import is_whole
 from llm_fsm.errors import UnreadableError
@@ -156,7 +156,7 @@ class Background(Struct, frozen=True, kw_only=True):
             "todo_list": list(self.todo_list),
             "custom_fields": dict(self.custom_fields),
         }
-        return {name: value for name, value in document.items() if value}
+        return filled(document)
 
     @classmethod
     def from_dict(cls, document: JsonMap) -> Background:

@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
-from llm_fsm._json import JsonMap, object_at
+from llm_fsm._json import JsonMap, object_at, of_kind
 from llm_fsm.conditions.coercion import plain_digits
 from llm_fsm.definition.json_schema.validator import (
     CompiledSchema,
@@ -345,7 +345,7 @@ def _has_form(schema: JsonMap, value: object) -> bool:
 def _said(schema: JsonMap, text: str) -> Any:
     """Read a text as a word of an enum with other letters, as yes or no, or as JSON."""
     text, enum = text.strip(UNSEEN), schema.get("enum")
-    words = [word for word in enum if isinstance(word, str)] if isinstance(enum, list) else []
+    words = of_kind(enum, str) if isinstance(enum, list) else []
     same: list[str] = []
     # From strict to loose: the first form in which a word is found decides, so accents count
     # where two words differ by them.

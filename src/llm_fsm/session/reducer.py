@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from llm_fsm._json import JsonDict, JsonMap, in_unicode, without
+from llm_fsm._json import JsonDict, JsonMap, in_unicode, only, without
 from llm_fsm._text import CLAIMED, cut, sha256_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import Paused
@@ -432,7 +432,7 @@ def _reminded(session: Session, event: ev.Reminded) -> Session:
 
 def _renamed(values: JsonMap, event: ev.Migrated) -> JsonDict:
     kept = without(values, event.keys)
-    known = {old: new for old, new in event.keys.items() if old in values}
+    known = only(event.keys, values)
     # The renamed ones come last and win, because a new name may be known already.
     moved = {new: values[old] for old, new in known.items() if new is not None}
     return without({**kept, **moved}, event.removed)
@@ -601,7 +601,7 @@ def _restarted(session: Session, event: ev.Restarted) -> Session:
         previous_state=session.state if root is None else root.saved["state"],
         turn=session.turn,
         context=dict(event.context),
-        origins={key: origin for key, origin in origins.items() if key in event.context},
+        origins=only(origins, event.context),
         user_input=session.user_input,
         time=session.time,
         memory={} if kept is None else {"background": kept},

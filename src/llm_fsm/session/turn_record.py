@@ -12,7 +12,7 @@ from typing import Literal, Protocol, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from llm_fsm._json import read, text_of, value_of
+from llm_fsm._json import of_kind, read, text_of, value_of
 from llm_fsm._text import INTERRUPTED
 from llm_fsm.errors import UnreadableError
 from llm_fsm.session import events as ev
@@ -118,11 +118,6 @@ def events_of(turns: Iterable[_Eventful]) -> Iterator[ev.Event]:
     """Yield the events of turns, or of their records, in order."""
     for turn in turns:
         yield from turn.events
-
-
-def of_kind(events: Iterable[ev.Event], kind: type[E]) -> list[E]:
-    """Return the events of one kind, in order."""
-    return [event for event in events if isinstance(event, kind)]
 
 
 def first_of(events: Iterable[ev.Event], kind: type[E]) -> E | None:

@@ -21,7 +21,7 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
-from llm_fsm._json import JsonDict, JsonMap, Schemas, TextMap
+from llm_fsm._json import JsonDict, JsonMap, Schemas, TextMap, frozen, without
 from llm_fsm.conditions.coercion import look_up, mended
 
 MAX_DEPTH = 32
@@ -196,7 +196,7 @@ def paths(names: Iterable[str]) -> dict[str, frozenset[Path]]:
         key, *path = name.split(".")
         if path:
             found.setdefault(key, set()).add(tuple(path))
-    return {key: frozenset(parts) for key, parts in found.items()}
+    return frozen(found)
 
 
 def declared(schemas: JsonMap) -> Iterator[str]:
@@ -306,7 +306,7 @@ def without_part(whole: object, path: str) -> JsonDict | None:
         return None
     # As in `with_part`, a name with a dot takes precedence.
     if path in whole:
-        return {name: item for name, item in whole.items() if name != path}
+        return without(whole, (path,))
     name, _, rest = path.partition(".")
     inner = without_part(whole.get(name), rest)
     return None if inner is None else {**whole, name: inner}

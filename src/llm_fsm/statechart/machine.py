@@ -22,7 +22,7 @@ from importlib import import_module
 from typing import Any, ParamSpec, Self
 
 from llm_fsm._async import is_async, played
-from llm_fsm._json import JsonDict, JsonMap, TextMap, without_none
+from llm_fsm._json import JsonDict, JsonMap, TextMap, of_kind, without_none
 from llm_fsm._text import suggestion
 from llm_fsm.engine.conversation import Turn
 from llm_fsm.engine.machine import AsyncMachine
@@ -31,7 +31,6 @@ from llm_fsm.llm.clients.base import needs
 from llm_fsm.llm.clients.messages import AnyMessage, text_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.memory import Memory
-from llm_fsm.session.turn_record import of_kind
 from llm_fsm.session.values import to_json_or_text
 from llm_fsm.statechart.memory import PersistentMemory
 from llm_fsm.statechart.refinement import judged, refine

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, TypeAlias
 
-from llm_fsm._json import JsonDict, JsonMap, is_list_of
+from llm_fsm._json import JsonDict, JsonMap, is_list_of, only
 from llm_fsm.session.messages import ToolSpec
 from llm_fsm.session.reply_schema import type_of
 
@@ -76,7 +76,7 @@ def google_schema(schema: JsonMap) -> JsonDict:
     branches = schema.get("anyOf") or schema.get("oneOf")
     if isinstance(branches, list):
         return _google_union(schema, [branch for branch in branches if isinstance(branch, Mapping)])
-    made = {key: value for key, value in schema.items() if key in _GOOGLE_KEYS}
+    made = only(schema, _GOOGLE_KEYS)
     kind = schema.get("type", "object" if "$ref" in schema or "properties" in schema else None)
     if isinstance(kind, list):
         plain = [item for item in kind if item != "null"]

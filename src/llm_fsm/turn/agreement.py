@@ -16,7 +16,7 @@ from functools import cache
 from itertools import chain
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, of_kind
 from llm_fsm._text import sha256_of
 from llm_fsm.definition.reply_template import WordingError
 from llm_fsm.languages import QUESTION_MARKS, every_language, language_of
@@ -24,7 +24,6 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import EXTRA
 from llm_fsm.session.redaction import without
 from llm_fsm.session.session import Agreement, Session, values_of
-from llm_fsm.session.turn_record import of_kind
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.guards import Move
 from llm_fsm.turn.read_back import shown_values, shows, words_in

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, is_same
+from llm_fsm._json import JsonDict, JsonMap, is_same, only
 from llm_fsm.conditions.compiler import CompiledRule, ConditionError
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import MAX_KEYS, Keys, uphold
@@ -103,7 +103,7 @@ def _again(turn: TurnState, place: str, keys: Container[str]) -> Iterable[ev.Eve
     """Return the changes that the `set` at a place of the definition makes to these keys now."""
     for assignment in _assignments(turn):
         if assignment.pointer == place:
-            rules = {key: rule for key, rule in assignment.rules.items() if key in keys}
+            rules = only(assignment.rules, keys)
             data = turn.session.data()
             return changes(turn.keys, turn.session.context, data, Assignment(rules=rules))
     return ()

@@ -6,9 +6,9 @@ next message, so a task that has no attempt left ends it.
 
 from __future__ import annotations
 
+from llm_fsm._json import of_kind
 from llm_fsm.languages import certain_sentence
 from llm_fsm.session import events as ev
-from llm_fsm.session.turn_record import of_kind
 from llm_fsm.turn import response
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.fixed_replies import WordingError

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from llm_fsm._json import JsonMap, TextMap
+from llm_fsm._json import JsonMap, TextMap, only
 from llm_fsm._text import nearest
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.session import events as ev
@@ -127,7 +127,7 @@ def carried(
     named = {*session.context, *session.skipped, *session.begun}
     for agreement in session.agreed:
         named.update(agreement.keys)
-    keys = {name: key for name, key in change.keys.items() if name in named}
+    keys = only(change.keys, named)
     conflict = _conflict(session.context, keys)
     if conflict is not None:
         one, other = conflict

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm._json import JsonMap, TextMap, member
+from llm_fsm._json import JsonMap, TextMap, member, without
 from llm_fsm._text import cut
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
@@ -441,7 +441,7 @@ def _without_harm(turn: TurnState, update: JsonMap, named: Named) -> JsonMap:
     leads_on = not named.here and is_yes(turn.machine.definition.language, message)
     if not leads_on or not isinstance(quotes, Mapping):
         return update
-    return {**update, QUOTES: {key: words for key, words in quotes.items() if key != CLEAR}}
+    return {**update, QUOTES: without(quotes, (CLEAR,))}
 
 
 def _keep(turn: TurnState, theirs: JsonMap) -> Run:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, TextMap, is_position
+from llm_fsm._json import JsonDict, JsonMap, TextMap, is_position, only
 from llm_fsm.conditions.compiler import look_up
 from llm_fsm.session.context import MAX_KEYS, Keys, uphold
 from llm_fsm.session.events import ContextRefused, ContextSet, Event
@@ -142,7 +142,7 @@ def accept_output(
         refused.append(ContextRefused(key=key, reason=fault, source=source))
     changed = keys.changed(context, values)
     if changed:
-        found = {key: place for key, place in quotes.items() if key in changed}
+        found = only(quotes, changed)
         change = ContextSet(source=source, values=changed, quotes=found)
         return (*uphold(keys, context, change, names), *refused)
     return tuple(refused)

@@ -4,7 +4,7 @@ values.
 
 from __future__ import annotations
 
-from llm_fsm._json import JsonMap, without
+from llm_fsm._json import JsonMap, of_kind, without
 from llm_fsm._text import INTERRUPTED
 from llm_fsm.definition.names import is_foreign, label
 from llm_fsm.languages import certain_sentence, ends_in_question, language_of, listed, own_sentence
@@ -12,7 +12,6 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.quotes import NOT_SAID
 from llm_fsm.session.session import Frame, Session
-from llm_fsm.session.turn_record import of_kind
 from llm_fsm.session.values import part_schema
 from llm_fsm.turn.agreement import blanks
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState

@@ -5,9 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Sequence
 
-from llm_fsm._json import TextMap, without
+from llm_fsm._json import TextMap, of_kind, without
 from llm_fsm.session import events as ev
-from llm_fsm.session.turn_record import of_kind
 from llm_fsm.workflow.checks import Attempts
 from llm_fsm.workflow.compile import CUSTOM
 from llm_fsm.workflow.context import SharedContext, StateOutput, WorkflowContext

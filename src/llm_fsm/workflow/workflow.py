@@ -14,13 +14,13 @@ from contextvars import ContextVar
 from functools import cached_property
 from typing import Any, Self
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, of_kind
 from llm_fsm.engine.conversation import Turn
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import ConversationConflict, ConversationNotFound
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMRequest
-from llm_fsm.session.turn_record import events_of, of_kind
+from llm_fsm.session.turn_record import events_of
 from llm_fsm.tools.returns import check_returns, check_runs
 from llm_fsm.tools.task_context import Workbench
 from llm_fsm.turn.tool_results import result_value

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from llm_fsm._json import JsonDict, as_list, is_list_of, list_at, object_at, step, without
+from llm_fsm._json import JsonDict, as_list, is_list_of, list_at, object_at, of_kind, step, without
 from llm_fsm._text import unused
 from llm_fsm.definition.compat.legacy import Ledger
 from llm_fsm.definition.names import STATE_ID_PATTERN
@@ -63,7 +63,7 @@ def _table(document: JsonDict, ledger: Ledger, stem: str | None) -> None:
     named: set[str] = set()
     for value in states.values():
         if isinstance(value, list):
-            named.update(one for one in value if isinstance(one, str))
+            named.update(of_kind(value, str))
     for index, end in enumerate(as_list(ends)):
         if isinstance(end, str) and end in named:
             document["states"].setdefault(end, {})

@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection
 from typing import NamedTuple
 
+from llm_fsm._json import of_kind
+
 _YAML_KEY = re.compile(r"^(?:- )?([A-Za-z_][A-Za-z0-9_-]{0,40}):(?:\s|$)", re.MULTILINE)
 _YAML_BEGINNING = re.compile(r"(?:\s|#[^\n]*\n|---\s*\n|%YAML[^\n]*\n)*(?:- )?[A-Za-z_][\w-]*:\s")
 _HEAD = 20_000
@@ -64,7 +66,7 @@ def is_node_red(value: object) -> bool:
     """Return true for the flows of Node-RED, which are a list of nodes with wires."""
     if not isinstance(value, list) or not value:
         return False
-    nodes = [node for node in value if isinstance(node, dict)]
+    nodes = of_kind(value, dict)
     return any({"id", "type", "wires"} <= node.keys() for node in nodes)
 
 

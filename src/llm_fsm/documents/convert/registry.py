@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, TextMap, member, without_none
+from llm_fsm._json import JsonDict, JsonMap, TextMap, member, of_kind, without_none
 from llm_fsm.conditions import infix
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.compat.foreign import rewrite
@@ -135,7 +135,7 @@ def _json_form(text: str) -> str:
     if not isinstance(states, dict) or "initial_state" in value:
         return DEFINITION
     words = {"on", "always", "invoke", "entry", "exit", "after", "onDone", "type", "states"}
-    nodes = [one for one in states.values() if isinstance(one, dict)]
+    nodes = of_kind(states.values(), dict)
     if (
         "initial" in value
         or value.get("type") == "parallel"

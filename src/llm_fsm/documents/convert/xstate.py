@@ -14,7 +14,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, as_list, as_text, list_at, member, object_at, step
+from llm_fsm._json import (
+    JsonDict,
+    JsonMap,
+    as_list,
+    as_text,
+    list_at,
+    member,
+    object_at,
+    of_kind,
+    step,
+)
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition, Transition
 from llm_fsm.documents.convert.chart import (
@@ -319,7 +329,7 @@ class _XStateReader:
             return
         if isinstance(guard, dict) and guard.get("type") == GUARD:
             conditions = member(guard.get("params"), "conditions")
-            yield from (one for one in conditions or () if isinstance(one, dict))
+            yield from of_kind(conditions or (), dict)
             return
         place = pointer + ("/guard" if "guard" in found else "/cond")
         words = _shortened(self.words_of(guard, place))

@@ -14,6 +14,7 @@ from starlette.responses import Response, StreamingResponse
 
 from llm_fsm import AsyncConversation
 from llm_fsm import events as ev
+from llm_fsm._json import of_kind
 from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.subflows import Flows, read_document
@@ -38,7 +39,7 @@ from llm_fsm.server.encoding import sse
 from llm_fsm.server.problems import Problem
 from llm_fsm.server.stream_events import Responses
 from llm_fsm.session.messages import ModelReply
-from llm_fsm.session.turn_record import events_of, of_kind
+from llm_fsm.session.turn_record import events_of
 from llm_fsm.stores.base import Store, kept_definition
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.turn.choices import Choice

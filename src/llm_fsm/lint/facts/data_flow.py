@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from llm_fsm._json import grouped, step
+from llm_fsm._json import filled, frozen, grouped, step
 from llm_fsm.definition.graph import explored, gathered, path_in, reachable
 from llm_fsm.definition.names import declared_key, root_of
 from llm_fsm.definition.reply_names import Mention, mentions, placeholders
@@ -113,7 +113,7 @@ class DataFlow:
         for placed in document.root.items("global_transitions"):
             for key in _set_by(placed):
                 found.setdefault(key, set()).update(offering)
-        return {key: frozenset(states) for key, states in found.items()}
+        return frozen(found)
 
     @cached_property
     def written(self) -> Mapping[str, Sequence[str]]:
@@ -139,7 +139,7 @@ class DataFlow:
                 words.update(_split(transition.text("description")))
             for key in words & found.keys():
                 found[key].add(name)
-        return {key: frozenset(states) for key, states in found.items()}
+        return frozen(found)
 
     @cached_property
     def tested(self) -> Mapping[str, frozenset[str]]:
@@ -150,7 +150,7 @@ class DataFlow:
                 for transition in state.items("transitions"):
                     for key in self.condition_names(transition):
                         found.setdefault(root_of(key), set()).add(name)
-        return {key: frozenset(states) for key, states in found.items()}
+        return frozen(found)
 
     def condition_names(self, transition: Placed) -> Iterator[str]:
         """Yield the names that a transition's conditions read."""
@@ -389,7 +389,7 @@ class DataFlow:
         found = {
             name: mentions(state.text("reply")) for name, state in self.document.states.items()
         }
-        return {name: names for name, names in found.items() if names}
+        return filled(found)
 
     @cached_property
     def read(self) -> frozenset[str]:

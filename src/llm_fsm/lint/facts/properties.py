@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
-from llm_fsm._json import JsonMap, TextMap, as_list, grouped
+from llm_fsm._json import JsonMap, TextMap, as_list, grouped, of_kind
 from llm_fsm.definition.graph import path_in, reachable, reversed_graph, search_tree, shortest_path
 from llm_fsm.lint.document import Computed, Document, Pairs, once
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow
@@ -88,7 +88,7 @@ def read(statement: JsonMap) -> Statement:
 def places(value: object, key: str) -> Places:
     """Read the places under a keyword of a statement. Raises FormError."""
     items = as_list(value)
-    states = tuple(item for item in items if isinstance(item, str))
+    states = tuple(of_kind(items, str))
     keys = tuple(
         item["key"]
         for item in items

@@ -12,7 +12,7 @@ import re
 import uuid
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, json_text, list_at, member, value_of
+from llm_fsm._json import JsonDict, JsonMap, json_text, list_at, member, of_kind, value_of
 from llm_fsm._text import shortened
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.openai.native import read_native
@@ -293,9 +293,7 @@ def _part(part: Any) -> str:
 def _arguments(message: JsonMap) -> str:
     """Return the arguments of the call of our function, else of the first call."""
     found = [member(call, "function") for call in list_at(message, "tool_calls")]
-    functions = [
-        called for called in (*found, message.get("function_call")) if isinstance(called, dict)
-    ]
+    functions = of_kind((*found, message.get("function_call")), dict)
     functions.sort(key=lambda called: called.get("name") != TOOL_NAME)
     return content_text(functions[0].get("arguments")) if functions else ""
 

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, of_kind
 from llm_fsm._text import estimate
 from llm_fsm.session import events as ev
 from llm_fsm.session.quotes import find_quote
-from llm_fsm.session.turn_record import of_kind
 from llm_fsm.testing.evaluation.labels import Label, fits, found_in
 
 _MESSAGE = re.compile(r'"message"\s*:\s*"')

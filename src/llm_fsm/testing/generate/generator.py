@@ -15,7 +15,16 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, TextMap, json_text, plain, without, without_none
+from llm_fsm._json import (
+    JsonDict,
+    JsonMap,
+    TextMap,
+    json_text,
+    of_kind,
+    plain,
+    without,
+    without_none,
+)
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.subflows import gather
 from llm_fsm.engine.conversation import Turn
@@ -26,7 +35,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import compile_keys
 from llm_fsm.session.messages import LLMRequest, ModelReply
 from llm_fsm.session.quotes import QUOTES, YES
-from llm_fsm.session.turn_record import events_of, of_kind
+from llm_fsm.session.turn_record import events_of
 from llm_fsm.testing.coverage import Coverage, coverage_of, touched_by
 from llm_fsm.testing.generate.decisions import Decisions, MachineMutants
 from llm_fsm.testing.generate.paths import Act

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, list_at, without
+from llm_fsm._json import JsonDict, JsonMap, list_at, of_kind, without
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.compiler import CompiledRule, ConditionError, compile_rule, test
 from llm_fsm.conditions.operators import OF_KEYS
@@ -268,7 +268,7 @@ def edges(schema: JsonMap, typical: Iterable[Any], limit: int = 3000) -> list[An
         bound = schema.get(word)
         if is_number(bound):
             found += _around(bound)
-    texts = [value for value in usual if isinstance(value, str)]
+    texts = of_kind(usual, str)
     lists = [value for value in usual if isinstance(value, list) and value]
     for word in ("minLength", "maxLength"):
         size = schema.get(word)

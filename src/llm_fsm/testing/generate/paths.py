@@ -12,7 +12,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, json_text, object_at, without, without_none
+from llm_fsm._json import (
+    JsonDict,
+    JsonMap,
+    json_text,
+    object_at,
+    of_kind,
+    only,
+    without,
+    without_none,
+)
 from llm_fsm.definition.models import Definition
 from llm_fsm.lint.graph import Arc, Arcs, arcs_from
 from llm_fsm.lint.solver.cases import put
@@ -114,7 +123,7 @@ class MachinePaths:
             return self.full
         text = json_text(self.known.document.states[state].value)
         words = frozenset(re.findall(r"\w+", text))
-        return {key: value for key, value in self.full.items() if key in words}
+        return only(self.full, words)
 
     def sorted_out(self, values: JsonMap) -> tuple[JsonDict, JsonDict]:
         """Divide values into those of the start and those that the model writes."""
@@ -232,7 +241,7 @@ def _names(output: Any, label: str) -> bool:
 def answers(schema: JsonMap) -> list[Any]:
     """List answers that a schema accepts, then one without each member of an object."""
     found = samples(schema)[:6]
-    whole = next((value for value in found if isinstance(value, dict)), {})
+    whole = next(iter(of_kind(found, dict)), {})
     found += [without(whole, {name}) for name in whole]
     return found or [True]
 

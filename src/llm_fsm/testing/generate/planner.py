@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from llm_fsm._json import JsonDict, JsonMap, TextMap, step, without
+from llm_fsm._json import JsonDict, JsonMap, TextMap, of_kind, step, without
 from llm_fsm.definition.models import Definition
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.graph import arcs_from, digressions_of, global_arcs
@@ -314,7 +314,7 @@ class Planner:
         schema = placed.get("answer_schema")
         given = placed.get("output")
         accepted = answers(schema) if isinstance(schema, dict) else []
-        base = next((answer for answer in accepted if isinstance(answer, dict)), {})
+        base = next(iter(of_kind(accepted, dict)), {})
         written = given if isinstance(given, dict) else {}
         plain = Plan(name=f"{state}: answer", state=state)
         for answer in (*accepted, True, False, "yes", "no"):

@@ -12,7 +12,7 @@ from itertools import chain, islice, product, takewhile
 from random import Random
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, list_at, without_none
+from llm_fsm._json import JsonDict, JsonMap, list_at, of_kind, without_none
 from llm_fsm.conditions.coercion import is_number, is_whole, look_up
 from llm_fsm.conditions.compiler import ConditionError, compile_rule, test
 from llm_fsm.conditions.operators import COMPARISONS
@@ -243,8 +243,8 @@ class Solver:
             if schema is not None
             else ["Ada", 1, True]
         )
-        texts = [value for value in plain if isinstance(value, str)]
-        begun = [value for value in found if isinstance(value, str)]
+        texts = of_kind(plain, str)
+        begun = of_kind(found, str)
         found += [begin + whole[len(begin) :] for begin, whole in product(begun, texts[:2])]
         found += plain
         if schema is not None and schema.get("format") == "date":

@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from llm_fsm._json import JsonMap, plain, step
+from llm_fsm._json import JsonMap, of_kind, plain, step
 from llm_fsm.conditions.coercion import truthy
 from llm_fsm.conditions.compiler import ConditionError, compile_rule
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.messages import Paused
-from llm_fsm.session.turn_record import of_kind
 from llm_fsm.testing.scenarios.models import (
     CallExpected,
     EventExpected,

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from unicodedata import category
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, of_kind
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
 from llm_fsm.session.redaction import texts_in
-from llm_fsm.session.turn_record import of_kind
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.reply.parser import parse
 

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from llm_fsm._json import JsonDict, json_text, member, without
+from llm_fsm._json import JsonDict, filled, json_text, member, without
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.operators import CLOCKS
 from llm_fsm.records.replay import not_taken
@@ -108,7 +108,7 @@ class _Saver:
             "functions": returned.functions,
             "handlers": returned.handlers,
         }
-        case |= {name: played for name, played in fixtures.items() if played}
+        case |= filled(fixtures)
         case["steps"] = steps
         return case
 

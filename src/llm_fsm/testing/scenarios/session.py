@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import Literal, Self
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, only
 from llm_fsm._text import sha256_of
 from llm_fsm.definition.subflows import document_of
 from llm_fsm.documents.files import FilePath
@@ -90,11 +90,7 @@ class Covered:
         """Add what other cases touched of the same definition."""
         coverage = self.coverage.plus(other.coverage)
         left = set(coverage.untouched())
-        return replace(
-            self,
-            coverage=coverage,
-            ways={name: way for name, way in self.ways.items() if name in left},
-        )
+        return replace(self, coverage=coverage, ways=only(self.ways, left))
 
     def to_dict(self) -> JsonDict:
         """Return the JSON form, in which a worker process sends it."""

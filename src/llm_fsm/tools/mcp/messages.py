@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from llm_fsm._json import JsonDict, JsonMap, as_list, as_text, json_text, member, without
+from llm_fsm._json import JsonDict, JsonMap, as_list, as_text, json_text, member, of_kind, without
 from llm_fsm.conditions.coercion import all_mended
 
 UNREADABLE = "it gave an answer that nobody can read"
@@ -171,7 +171,7 @@ def _words(part: object) -> str:
         str(word) for word in (part.get("type") or "part", holder.get("uri") or "") if word
     )
     given = [part.get(key) for key in ("title", "name", "description")]
-    named_so = dict.fromkeys(word for word in given if isinstance(word, str))
+    named_so = dict.fromkeys(of_kind(given, str))
     told = ", ".join(filter(None, (*named_so, kind, size)))
     return f"[{named}{f': {told}' if told else ''}]"
 

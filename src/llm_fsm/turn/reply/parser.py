@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, of_kind
 from llm_fsm.conditions.coercion import all_mended, joined, may_be_halved, mended
 from llm_fsm.definition.names import UNSEEN
 from llm_fsm.errors import ReplyError
@@ -330,7 +330,7 @@ def _repaired(text: str) -> Any:
     except (RecursionError, ValueError, IndexError, TypeError, KeyError, AttributeError):
         return None
     if isinstance(value, list):
-        value = _chosen([item for item in value if isinstance(item, dict)])
+        value = _chosen(of_kind(value, dict))
     if value is not None and len(_TARGET.findall(text)) > 1:
         raise _several()  # of objects that have the same keys, json_repair gives the last
     return _with_its_transition(value, text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from llm_fsm._json import json_text
+from llm_fsm._json import json_text, of_kind
 from llm_fsm.definition.reply_names import compared_states
 from llm_fsm.lint.document import Document, Pairs
 from llm_fsm.lint.facts.members import never
@@ -126,7 +126,7 @@ def _in_replies(document: Document) -> Faults:
             schema = known.keys.schema(name) or {}
             listed = schema.get("enum")
             if isinstance(listed, list) and text not in listed:
-                texts = [value for value in listed if isinstance(value, str)]
+                texts = of_kind(listed, str)
                 meant = document.speller.meant(text, texts)
                 yield Fault(
                     f"the reply asks whether {quoted(name)} is {quoted(text)}: its schema does"
@@ -147,9 +147,7 @@ def _hint(speller: Speller, mismatch: Mismatch) -> str:
     literal = mismatch.comparison.literal
     meant = None
     if isinstance(literal, str) and not speller.spent:
-        meant = speller.meant(
-            literal, [value for value in mismatch.values if isinstance(value, str)]
-        )
+        meant = speller.meant(literal, of_kind(mismatch.values, str))
     if meant is not None:
         return f"did you mean {quoted(meant)}?"
     listed = ", ".join(json_text(value) for value in mismatch.values[:8])

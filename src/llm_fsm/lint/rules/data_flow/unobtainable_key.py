@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from llm_fsm._json import as_list
+from llm_fsm._json import as_list, filled
 from llm_fsm._text import listed
 from llm_fsm.definition.names import root_of
 from llm_fsm.lint.document import Document, Pairs, once, texts_of_states
@@ -69,7 +69,7 @@ def unobtainable_key(document: Document) -> Faults:
         arc.pointer: list(_produced(flow, arc))
         for arc in (*own_arcs(document), *global_arcs(document))
     }
-    needed = {place: keys for place, keys in produced.items() if keys}
+    needed = filled(produced)
     for state, arc in taken(document, needed):
         place = arc.pointer
         for key, source in needed[place]:
