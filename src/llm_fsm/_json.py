@@ -255,9 +255,7 @@ def _without_subclass(value: object) -> object:
     for kind in (str, int, float):
         if isinstance(value, kind):
             return kind(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"{type(value).__name__} has no JSON form")
+    return _as_object(value)
 
 
 def read(document: Any, kind: type[T], name: str, *, strict: bool = True) -> T:

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_fsm import Choice
+from llm_fsm._text import units
 from llm_fsm.channels.door import Messenger
-from llm_fsm.channels.fit import MessagePart, fit, fits_buttons, parts_of, size
+from llm_fsm.channels.fit import MessagePart, fit, fits_buttons, parts_of
 from llm_fsm.channels.slack import SLACK
 from llm_fsm.channels.telegram import TELEGRAM
 from llm_fsm.channels.whatsapp import WHATSAPP
@@ -49,9 +50,9 @@ def test_a_text_at_the_limit_is_one_message_and_one_above_is_two(messenger: Mess
 @every_messenger
 def test_a_text_beside_buttons_is_parted_one_above_the_limit(messenger: Messenger) -> None:
     most = messenger.limits.text_with_buttons
-    before = "a" * (most - size(QUESTION) - 2) + "."
+    before = "a" * (most - units(QUESTION) - 2) + "."
     [only] = fitted(messenger, f"{before} {QUESTION}", ["Yes", "No"])
-    assert (size(only.text), len(only.choices)) == (most, 2)
+    assert (units(only.text), len(only.choices)) == (most, 2)
     first, last = fitted(messenger, f"b{before} {QUESTION}", ["Yes", "No"])
     assert (first.text, first.choices) == (f"b{before}", ())
     assert (last.text, len(last.choices)) == (QUESTION, 2)
@@ -75,7 +76,7 @@ def test_an_emoji_counts_as_the_messengers_count_it(messenger: Messenger) -> Non
     kind = messenger.limits.buttons[-1]
     assert fits_buttons(choices(["🦉" * (chars // 2)]), messenger.limits, kind)
     assert not fits_buttons(choices(["🦉" * (chars // 2) + "xx"]), messenger.limits, kind)
-    assert all(size(part.text) <= messenger.limits.text for part in fitted(messenger, "🦉" * 5000))
+    assert all(units(part.text) <= messenger.limits.text for part in fitted(messenger, "🦉" * 5000))
 
 
 @every_messenger
@@ -124,8 +125,8 @@ def test_no_part_is_too_long_and_nothing_is_lost(text: str, most: int) -> None:
     last = max(2, most // 2)
     parts = parts_of(text, most, last)
     assert plain("".join(parts)) == plain(text)
-    assert all(0 < size(part) <= most for part in parts[:-1])
-    assert size(parts[-1]) <= last
+    assert all(0 < units(part) <= most for part in parts[:-1])
+    assert units(parts[-1]) <= last
 
 
 @given(st.text(st.sampled_from("word. \n"), max_size=300), st.sampled_from(MESSENGERS))

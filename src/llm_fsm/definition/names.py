@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Literal, get_args
 
 from llm_fsm._json import JsonMap, TextMap
+from llm_fsm._text import unused
 
 STATE_ID_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
 KEY_PATTERN = r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$"
@@ -80,3 +81,19 @@ def label(key: str, schema: JsonMap) -> str:
 def is_foreign(key: str, words: str) -> bool:
     """Return true if the name of a key has other letters than the texts beside it."""
     return key.isascii() and _NOT_LATIN.search(words) is not None
+
+
+def ids_of(names: Iterable[str], plain: Callable[[str], str] = str) -> dict[str, str]:
+    """Map any names to unique ids of states. Names that are valid ids stay.
+
+    `plain`: writes a name with more letters that an id may have.
+    """
+    given = list(names)
+    ids = {name: name for name in given if re.fullmatch(STATE_ID_PATTERN, name)}
+    taken = set(ids)
+    for name in given:
+        if name not in ids:
+            stem = re.sub(r"[^A-Za-z0-9_-]+", "_", plain(name))[:50].strip("_-") or "state"
+            ids[name] = unused(f"state_{stem}" if stem[0].isdigit() else stem, taken)
+            taken.add(ids[name])
+    return ids

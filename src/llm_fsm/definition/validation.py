@@ -12,7 +12,17 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, TextMap, joined, json_text, places_of, pointer_of, step
+from llm_fsm._json import (
+    JsonDict,
+    JsonMap,
+    TextMap,
+    as_text,
+    joined,
+    json_text,
+    places_of,
+    pointer_of,
+    step,
+)
 from llm_fsm._text import listed, nearest
 from llm_fsm._zones import NO_ZONES, zone_fault
 from llm_fsm.conditions.coercion import is_number
@@ -391,7 +401,7 @@ def _other_id(name: str, written: object) -> Iterator[Finding]:
 
 def _not_a_choice(loc: Loc, value: object, known: Sequence[str | bool]) -> Finding:
     meant = None
-    choices = [one if isinstance(one, str) else json.dumps(one) for one in known]
+    choices = [as_text(one) for one in known]
     if isinstance(value, str):
         meant = nearest(value, choices)
     message = f"expected one of {listed(choices, 12)}, found {describe(value)}"

@@ -20,6 +20,7 @@ from llm_fsm.documents.draw.extract import (
     DrawnState,
     Edge,
     Picture,
+    note_level,
     picture_of,
     with_unknown,
 )
@@ -41,7 +42,6 @@ from llm_fsm.testing.scenarios.loader import suite_of
 from llm_fsm.testing.scenarios.problems import SuiteError
 from llm_fsm.workflow.schema import validate_workflow_json
 
-_RANK = {"error": 0, "warning": 1, "info": 2}
 _MAX_FIXED = 200_000
 """Characters of a text whose corrections are tried: each one checks the text again."""
 
@@ -234,8 +234,7 @@ def worst_levels(rows: Iterable[FindingRow]) -> JsonDict:
     worst: JsonDict = {}
     for row in rows:
         for place in places_of(row.pointer):
-            if place not in worst or _RANK[row.level] < _RANK[worst[place]]:
-                worst[place] = row.level
+            note_level(worst, place, row.level)
     return worst
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
+from llm_fsm._async import cancel_all
 from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.engine.conversation import turn_of
 from llm_fsm.engine.machine import AsyncMachine
@@ -264,9 +265,7 @@ async def play_lines(
     try:
         await asyncio.gather(*tasks)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all(tasks)
 
 
 async def _result(machine: AsyncMachine, line: BatchLine, patience: _Patience) -> JsonDict | None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from llm_fsm._async import is_cancelled
+from llm_fsm._async import cancel_all, is_cancelled
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.stores.base import (
     AcceptedQuery,
@@ -158,9 +158,7 @@ class Upkeep:
         """End: what runs has some seconds to finish, and the rest is handed back to others."""
         if tasks := [*self._running.values()]:
             _, left = await asyncio.wait(tasks, timeout=seconds)
-            for task in left:
-                task.cancel()
-            await asyncio.gather(*left, return_exceptions=True)
+            await cancel_all(left)
 
     async def _look_at(self, store: Store, machines: Mapping[str, AsyncMachine]) -> None:
         """Look at one store: first with one query for all machines, then for each if there is

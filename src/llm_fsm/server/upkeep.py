@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from llm_fsm._async import cancel_all
 from llm_fsm.engine.upkeep import CurrentMachines, Upkeep
 from llm_fsm.server.faults import report
 from llm_fsm.server.service import PLAYS, Service
@@ -35,9 +36,7 @@ async def upkeep(
         yield
     finally:
         service.wakes.clear()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all(tasks)
         await keeper.stop()
 
 

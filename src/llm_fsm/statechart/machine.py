@@ -24,6 +24,7 @@ from typing import Any, ParamSpec, Self
 from llm_fsm._async import is_async, played
 from llm_fsm._json import JsonDict, JsonMap, TextMap, of_kind, without_none
 from llm_fsm._text import suggestion
+from llm_fsm.definition.names import ids_of
 from llm_fsm.engine.conversation import Turn
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import ConversationConflict, ModelError
@@ -41,7 +42,7 @@ from llm_fsm.tools.returns import Function, check_ran, check_returns, check_runs
 from llm_fsm.tools.task_context import TaskMemory, Workbench
 from llm_fsm.turn.tool_results import result_value
 from llm_fsm.workflow.bound_llm import BoundLLM
-from llm_fsm.workflow.compile import end_of, ids_of
+from llm_fsm.workflow.compile import end_of
 from llm_fsm.workflow.errors import ExecutionBreak, WorkflowError
 from llm_fsm.workflow.host import LIMITS, WorkflowHost, task_function
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from llm_fsm._async import in_thread, in_words, is_async, is_cancelled
+from llm_fsm._async import cancel_all, in_thread, in_words, is_async, is_cancelled
 from llm_fsm._text import suggestion
 from llm_fsm.errors import told
 from llm_fsm.tools.failures import failure_of
@@ -134,9 +134,7 @@ async def _at_once(waiting: Iterable[Any]) -> list[ToolResult]:
     try:
         return list(await asyncio.gather(*tasks))
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all(tasks)
 
 
 async def _outcome(

@@ -76,12 +76,17 @@ def vetoed(turn: TurnState, move: Move) -> RunTo[str | None]:
     return reason
 
 
+def holds(turn: TurnState, move: Move) -> bool:
+    """Return true if the conditions of a move hold. The error of one goes on record."""
+    found = verdict(move, turn.session.data())
+    if found.error is not None:
+        turn.emit(ev.ConditionFailed(transition=move.pointer, reason=found.error))
+    return found.holds
+
+
 def first_allowed(turn: TurnState, moves: Iterable[Move]) -> RunTo[Move | None]:
     """The first move whose conditions hold and that no handler forbids."""
     for move in moves:
-        found = verdict(move, turn.session.data())
-        if found.error is not None:
-            turn.emit(ev.ConditionFailed(transition=move.pointer, reason=found.error))
-        if found.holds and (yield from vetoed(turn, move)) is None:
+        if holds(turn, move) and (yield from vetoed(turn, move)) is None:
             return move
     return None

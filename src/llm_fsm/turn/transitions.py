@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Container, Sequence
+from functools import partial
 from itertools import dropwhile
 from typing import Any
 
@@ -22,7 +23,7 @@ from llm_fsm.turn import assignments, breakdown, handlers, response, subflows, s
 from llm_fsm.turn.agreement import blanks, collector, note_yes
 from llm_fsm.turn.backtracking import Correction, correction, outside
 from llm_fsm.turn.effects import Point
-from llm_fsm.turn.guards import HANDOVER, Assignment, Move, verdict
+from llm_fsm.turn.guards import HANDOVER, Assignment, Move
 from llm_fsm.turn.next_step import Call, Enter, NextStep, Rest, Return, Work, next_steps
 from llm_fsm.turn.rest import Places, way_on
 from llm_fsm.turn.turn_state import (
@@ -110,11 +111,7 @@ def settle(
 def _allowed_step(turn: TurnState, asked: Places) -> RunTo[NextStep]:
     """Return the step that follows here. A move that a handler forbids counts as closed."""
 
-    def opens(move: Move) -> bool:
-        judged = verdict(move, turn.session.data())
-        if judged.error is not None:
-            turn.emit(ev.ConditionFailed(transition=move.pointer, reason=judged.error))
-        return judged.holds
+    opens = partial(handlers.holds, turn)
 
     def known() -> Move | None:
         return way_on(turn.root, turn.session, asked)
@@ -141,10 +138,15 @@ def _collect(turn: TurnState, missing: tuple[str, ...]) -> RunTo[Arrival | None]
     if where is None:
         out = tasks.way_out(turn) or Stop("stuck")
         return (yield from move_or_stop(turn, out, breakdown.BY))
-    declined = tuple(key for key in missing if key in turn.session.skipped)
-    if declined:
-        turn.emit(ev.ContextSet(source="user", removed=declined))
+    _ask_again(turn, missing)
     return (yield from enter_counted(turn, Move(pointer="", target=where), "missing"))
+
+
+def _ask_again(turn: TurnState, keys: Sequence[str]) -> None:
+    """Let those of these keys be asked for again that the user has skipped."""
+    skipped = tuple(key for key in keys if key in turn.session.skipped)
+    if skipped:
+        turn.emit(ev.ContextSet(source="user", removed=skipped))
 
 
 def _perform(turn: TurnState, following: NextStep) -> RunTo[Arrival | None]:
@@ -370,9 +372,7 @@ def go_back(turn: TurnState, state: str, keys: Sequence[str]) -> Run:
     """Go to an earlier state, whose answers under these keys are open again."""
     said = {CLEAR: turn.session.user_input or ""}
     yield from apply_update(turn, {CLEAR: list(keys), QUOTES: said})
-    skipped = tuple(key for key in keys if key in turn.session.skipped)
-    if skipped:
-        turn.emit(ev.ContextSet(source="user", removed=skipped))
+    _ask_again(turn, keys)
     if state != turn.session.state:
         turn.emit(
             ev.StateEntered(state=state, previous=turn.session.state, by="back", on_path=True)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
 from llm_fsm._json import JsonDict, JsonMap, TextMap
 from llm_fsm._text import suggestion
-from llm_fsm.definition.names import STATE_ID_PATTERN
+from llm_fsm.definition.names import ids_of
 from llm_fsm.tools.registry import ToolRegistry
 from llm_fsm.tools.returns import Function
 from llm_fsm.workflow.errors import OwnError, WorkflowError
@@ -35,23 +34,6 @@ class Compiled:
     def names(self) -> dict[str, str]:
         """The names of the states by their ids."""
         return {id: name for name, id in self.ids.items()}
-
-
-def ids_of(names: Sequence[str]) -> dict[str, str]:
-    """Turn names, which are any text, into ids of states."""
-    found: dict[str, str] = {name: name for name in names if re.fullmatch(STATE_ID_PATTERN, name)}
-    taken = set(found)
-    for name in names:
-        if name in found:
-            continue
-        stem = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:50].strip("_-") or "state"
-        stem = stem if re.match("[A-Za-z_]", stem) else f"state_{stem}"
-        number, unique = 2, stem
-        while unique in taken:
-            unique, number = f"{stem}_{number}", number + 1
-        found[name] = unique
-        taken.add(unique)
-    return found
 
 
 def end_of(ids: TextMap) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from llm_fsm._async import cancel_all
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.failures import show_failures
 from llm_fsm.cli.fleet import Brought, Fleet, SinkOptions
@@ -99,9 +100,7 @@ async def _work(
     try:
         first = [*working, ended]
         await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
-        for task in working:
-            task.cancel()
-        await asyncio.gather(*working, return_exceptions=True)
+        await cancel_all(working)
         await keeper.stop(DRAIN_SECONDS)
     finally:
         await _close(machines)

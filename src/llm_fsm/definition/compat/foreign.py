@@ -10,9 +10,8 @@ import re
 from typing import Any
 
 from llm_fsm._json import JsonDict, as_list, is_list_of, list_at, object_at, of_kind, step, without
-from llm_fsm._text import unused
 from llm_fsm.definition.compat.legacy import Ledger
-from llm_fsm.definition.names import STATE_ID_PATTERN
+from llm_fsm.definition.names import ids_of
 
 _EDITOR_KEYS = ("position", "x", "y", "width", "height", "color", "ui", "layout")
 _TASK_KEYS = frozenset(
@@ -145,22 +144,12 @@ def _ids(names: JsonDict, ledger: Ledger) -> dict[str, str]:
     """Map the name of a workflow's state to a state id, because names may have blanks and ids may
     not.
     """
-    ids = {name: name for name in names if re.fullmatch(STATE_ID_PATTERN, name)}
-    taken = set(ids)
-    for name in names:
-        if name in ids:
-            continue
-        short = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:50].strip("_-") or "state"
-        stem = short
-        if short[0].isdigit():
-            stem = f"state_{short}"
-        unique = unused(stem, taken)
-        taken.add(unique)
-        ids[name] = unique
-        ledger.moved("/states" + step(unique), "/states" + step(name))
-        ledger.note(
-            "older-form", f'state "{name[:80]}" is called "{unique}"', "/states" + step(unique)
-        )
+    ids = ids_of(names)
+    for name, unique in ids.items():
+        if name != unique:
+            place = "/states" + step(unique)
+            ledger.moved(place, "/states" + step(name))
+            ledger.note("older-form", f'state "{name[:80]}" is called "{unique}"', place)
     return ids
 
 

@@ -7,15 +7,13 @@ final state inside another continues where the outer one continues when it is do
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from llm_fsm._json import JsonDict, TextMap, grouped
-from llm_fsm._text import unused
-from llm_fsm.definition.names import STATE_ID_PATTERN
+from llm_fsm.definition.names import ids_of
 from llm_fsm.documents.convert.chart import (
     ANY_EVENT,
     MAX_DEPTH,
@@ -26,7 +24,6 @@ from llm_fsm.documents.convert.chart import (
     judged,
 )
 
-_ID = re.compile(STATE_ID_PATTERN)
 _MAX_STATES = 20_000
 _MAX_TRANSITIONS = 200_000
 
@@ -42,20 +39,13 @@ def flatten(chart: Chart, stem: str | None) -> JsonDict:
 
 def state_ids(names: Iterable[str]) -> dict[str, str]:
     """Map any names to unique state ids. Names that are valid ids stay."""
-    given = list(names)
-    ids = {name: name for name in given if _ID.fullmatch(name)}
-    taken = set(ids)
-    for name in given:
-        if name in ids:
-            continue
-        latin = unicodedata.normalize("NFKD", name[:200].replace("ß", "ss"))
-        plain = "".join(char for char in latin if not unicodedata.combining(char))
-        short = re.sub(r"[^A-Za-z0-9_-]+", "_", plain)[:50].strip("_-") or "state"
-        stem = short if not (short[0].isdigit() or short[0] == "-") else f"state_{short}"
-        unique = unused(stem, taken)
-        taken.add(unique)
-        ids[name] = unique
-    return ids
+    return ids_of(names, _latin)
+
+
+def _latin(name: str) -> str:
+    """Return a name without the accents of its letters."""
+    latin = unicodedata.normalize("NFKD", name[:200].replace("ß", "ss"))
+    return "".join(char for char in latin if not unicodedata.combining(char))
 
 
 def is_judged(arrow: Arrow) -> bool:

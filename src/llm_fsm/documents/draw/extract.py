@@ -388,10 +388,15 @@ def mark(
     for found in findings:
         holders = (places[place] for place in places_of(found.pointer) if place in places)
         place = next(holders, "")
-        if place not in worst or _RANK[found.level] < _RANK[worst[place]]:
-            worst[place] = found.level
+        note_level(worst, place, found.level)
     worst.pop("", None)
     return _marked(picture, worst)
+
+
+def note_level(worst: dict[str, Level], place: str, level: Level) -> None:
+    """Note the level of a finding at a place, if it is the worst one there."""
+    if place not in worst or _RANK[level] < _RANK[worst[place]]:
+        worst[place] = level
 
 
 def cover(picture: Picture, counts: Mapping[str, int]) -> Picture:

@@ -16,6 +16,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+from llm_fsm._async import cancel_all
 from llm_fsm._json import JsonDict
 from llm_fsm.durable.temporal.connection import PAUSE, PatientCalls, Report, connect
 from llm_fsm.durable.temporal.flows import (
@@ -192,9 +193,7 @@ async def _work(client: Client, machines: CurrentMachines, chunks: int, every: f
             for task in ended:
                 task.result()
     finally:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await cancel_all(running)
 
 
 def _worker(
