@@ -141,6 +141,11 @@ def is_same(one: object, other: object) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
+def has_all(document: JsonMap, wanted: JsonMap) -> bool:
+    """Return true if an object has all these members, with these values."""
+    return all(document.get(name) == value for name, value in wanted.items())
+
+
 def is_position(value: Any, part: str) -> bool:
     """Return true if a step of a path is the place of an item of a list."""
     return isinstance(value, list) and part.isdecimal() and int(part) < len(value)

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import structs
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, has_all
 from llm_fsm.engine.deployment import Deployment, Services
 from llm_fsm.engine.handlers.end import run_end_handlers, run_forgotten_end_handlers
 from llm_fsm.engine.handlers.registry import Handler
@@ -30,7 +30,6 @@ from llm_fsm.engine.recovery import (
     UnderWay,
     identity,
     interrupted,
-    is_same,
     left_turn,
     start_identity,
     under_way,
@@ -492,7 +491,7 @@ class Engine:
             return await self._adopted(loaded)
         if deployment.journals or loaded.has_journal:
             found = await under_way(self.store, loaded.session.conversation_id)
-            if found.first is not None and is_same(
+            if found.first is not None and has_all(
                 found.first, identity(trigger, loaded.session.pause)
             ):
                 return deployment, loaded

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from msgspec.structs import asdict, replace
 
-from llm_fsm._json import JsonDict, JsonMap, in_unicode, plain, read, without
+from llm_fsm._json import JsonDict, JsonMap, has_all, in_unicode, plain, read, without
 from llm_fsm.engine.exactly_once import fingerprint
 from llm_fsm.errors import ConversationConflict, HandlerError, StoreError
 from llm_fsm.records.stuck_turns import journal_entries
@@ -100,7 +100,7 @@ class Journal:
         """
         entries = [] if blank else await journal_entries(self._store, self._id)
         # The same turn begins again, so what it did is read instead of done.
-        if entries and all(entries[0].get(name) == value for name, value in turn.items()):
+        if entries and has_all(entries[0], turn):
             check_not_parked(self._id, entries)
             # Steps may be missing: calls of a batch are written as they end.
             self._step = 1 + max(entry["step"] for entry in entries)

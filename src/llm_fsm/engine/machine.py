@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self, Unpack
 
-from llm_fsm._json import JsonMap, TextMap, of_kind
+from llm_fsm._json import JsonMap, TextMap, has_all, of_kind
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.files import name_of
 from llm_fsm.documents.loader import load, load_dict
@@ -454,7 +454,7 @@ class AsyncMachine:
             wanted = initial_context(self.program.keys, given, names=names)
         except ValueError:
             return False
-        return all(begun.get(key) == value for key, value in wanted.items())
+        return has_all(begun, wanted)
 
     async def answer(
         self,

@@ -268,11 +268,6 @@ def _given(first: JsonMap, names: str) -> JsonDict:
     return {name: first[name] for name in names.split() if name in first}
 
 
-def is_same(first: JsonMap, turn: JsonMap) -> bool:
-    """Return true if a journal's first entry belongs to this turn."""
-    return all(first.get(name) == value for name, value in turn.items())
-
-
 def interrupted(first: JsonMap, pause: Paused | None) -> Trigger | None:
     """Return what began the turn of a journal's first entry; None if its pause is over."""
     step = first.get("step_only", False)

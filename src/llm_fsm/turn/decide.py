@@ -25,7 +25,7 @@ from llm_fsm.turn.outcome import Refused, Taken, Unreadable, forget, give_up, ma
 from llm_fsm.turn.repair import verbs
 from llm_fsm.turn.request import turn_request
 from llm_fsm.turn.tool_loop import Loop
-from llm_fsm.turn.turn_state import LIMITED, Arrival, RunTo, StoppableRun, TurnState
+from llm_fsm.turn.turn_state import LIMITED, Arrival, MoveRun, StoppableRun, TurnState
 
 
 def ask(
@@ -103,7 +103,7 @@ def _renew(turn: TurnState, loop: Loop) -> None:
         loop.reopen(turn_request(turn, available, words_only=False, heard=loop.heard), available)
 
 
-def _without_model(turn: TurnState, picked: Choice | None, *, asks: bool) -> RunTo[Arrival | None]:
+def _without_model(turn: TurnState, picked: Choice | None, *, asks: bool) -> MoveRun:
     """Do what a message says for certain; None if the model is to be asked. `asks`: no call has
     been made for it.
     """
@@ -136,7 +136,7 @@ def _without_model(turn: TurnState, picked: Choice | None, *, asks: bool) -> Run
     return (yield from _take_value(turn, key, accepted))
 
 
-def _answer_before_loss(turn: TurnState, keys: tuple[str, ...]) -> RunTo[Arrival | None]:
+def _answer_before_loss(turn: TurnState, keys: tuple[str, ...]) -> MoveRun:
     """Lose what was asked about at a plain yes, and go on at a plain no; None if the model is to
     read the message.
 
@@ -155,7 +155,7 @@ def _answer_before_loss(turn: TurnState, keys: tuple[str, ...]) -> RunTo[Arrival
     return None
 
 
-def _take_choice(turn: TurnState, picked: Choice) -> RunTo[Arrival | None]:
+def _take_choice(turn: TurnState, picked: Choice) -> MoveRun:
     """Do what the user chose, as far as that is certain; None if the model is to be asked."""
     targets = {move.target for move in turn.state.moves}
     if isinstance(picked.value, str) and picked.value in targets:
@@ -180,7 +180,7 @@ def _take_choice(turn: TurnState, picked: Choice) -> RunTo[Arrival | None]:
     return (yield from _take_value(turn, key, accepted))
 
 
-def _take_value(turn: TurnState, key: str, accepted: Iterable[ev.Event]) -> RunTo[Arrival | None]:
+def _take_value(turn: TurnState, key: str, accepted: Iterable[ev.Event]) -> MoveRun:
     """Keep the value that the message gives for certain, and follow it; None if the model is to say
     where.
     """

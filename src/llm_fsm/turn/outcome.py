@@ -34,7 +34,7 @@ from llm_fsm.turn.response import UPDATE
 from llm_fsm.turn.rest import opened_way, rest
 from llm_fsm.turn.turn_state import (
     ORDINARY,
-    Arrival,
+    ArrivalRun,
     Message,
     Offer,
     Run,
@@ -465,7 +465,7 @@ def _before_a_loss(turn: TurnState, update: JsonMap) -> tuple[JsonMap, tuple[str
     return {**update, CLEAR: []}, names
 
 
-def forget(turn: TurnState, names: tuple[str, ...]) -> RunTo[Arrival]:
+def forget(turn: TurnState, names: tuple[str, ...]) -> ArrivalRun:
     """Clear keys, because the user has said yes to that, and ask what is open then."""
     said = turn.session.user_input or ""
     yield from transitions.apply_update(turn, {CLEAR: list(names), QUOTES: {CLEAR: said}})
@@ -610,7 +610,7 @@ def _refusal(turn: TurnState, named: Named, reason: str, *, onward: str = "") ->
     return Refused(f"{text}. Refused values: {values}" if values else text, named, onward)
 
 
-def make_move(turn: TurnState, move: Move, by: str) -> RunTo[Arrival]:
+def make_move(turn: TurnState, move: Move, by: str) -> ArrivalRun:
     """Make a move that no message of a model goes with, and close the turn."""
     arrival = yield from transitions.follow(turn, move, by)
     yield from closing.close(turn, arrival, written="nothing")

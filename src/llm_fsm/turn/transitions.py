@@ -31,6 +31,8 @@ from llm_fsm.turn.turn_state import (
     ORDINARY,
     TURNED_BACK,
     Arrival,
+    ArrivalRun,
+    MoveRun,
     Run,
     RunTo,
     Stop,
@@ -38,13 +40,13 @@ from llm_fsm.turn.turn_state import (
 )
 
 
-def arrive(turn: TurnState, move: Move, by: str, *, asked: Places = frozenset()) -> RunTo[Arrival]:
+def arrive(turn: TurnState, move: Move, by: str, *, asked: Places = frozenset()) -> ArrivalRun:
     """Make a move, and go on to where it comes to rest; see `enter` and `settle`."""
     arrival = yield from enter(turn, move, by)
     return (yield from settle(turn, arrival, asked=asked))
 
 
-def follow(turn: TurnState, move: Move, by: str, given: JsonMap | None = None) -> RunTo[Arrival]:
+def follow(turn: TurnState, move: Move, by: str, given: JsonMap | None = None) -> ArrivalRun:
     """Make a move that the user wants, and go on to where it comes to rest.
 
     It does not lead straight back to the question that it left, unless the message answers the new
@@ -63,7 +65,7 @@ def follow(turn: TurnState, move: Move, by: str, given: JsonMap | None = None) -
 
 def settle(
     turn: TurnState, arrival: Arrival = ORDINARY, *, step: bool = False, asked: Places = frozenset()
-) -> RunTo[Arrival]:
+) -> ArrivalRun:
     """Go on to the first state that waits, for the user or for an answer, and say its fixed reply.
 
     Every way of arriving in a state that talks ends here: `rest.way_on` decides whether the state
@@ -127,7 +129,7 @@ def _allowed_step(turn: TurnState, asked: Places) -> RunTo[NextStep]:
     return Rest()
 
 
-def _collect(turn: TurnState, missing: tuple[str, ...]) -> RunTo[Arrival | None]:
+def _collect(turn: TurnState, missing: tuple[str, ...]) -> MoveRun:
     """Go where a value is collected that would be read back as a blank.
 
     What only the program can give is a failure of the program. None: it is collected here.
@@ -149,7 +151,7 @@ def _ask_again(turn: TurnState, keys: Sequence[str]) -> None:
         turn.emit(ev.ContextSet(source="user", removed=skipped))
 
 
-def _perform(turn: TurnState, following: NextStep) -> RunTo[Arrival | None]:
+def _perform(turn: TurnState, following: NextStep) -> MoveRun:
     """Perform a step and return how the run came to the next state; None if its work waits for an
     answer.
     """
@@ -188,7 +190,7 @@ def _rest(turn: TurnState) -> None:
         response.say_here(turn)
 
 
-def move_or_stop(turn: TurnState, outcome: Move | Stop, by: str) -> RunTo[Arrival]:
+def move_or_stop(turn: TurnState, outcome: Move | Stop, by: str) -> ArrivalRun:
     """Make the move that some work led to, or stop. A flow that has passed comes back instead."""
     if isinstance(outcome, Move):
         return (yield from enter_counted(turn, outcome, by))
@@ -197,7 +199,7 @@ def move_or_stop(turn: TurnState, outcome: Move | Stop, by: str) -> RunTo[Arriva
     return Arrival(stop=outcome)
 
 
-def _call(turn: TurnState) -> RunTo[Arrival]:
+def _call(turn: TurnState) -> ArrivalRun:
     """Begin the flow of the current state, unless the limit of such moves is reached."""
     if (stop := subflows.count_step(turn)) is not None:
         return Arrival(stop=stop)
@@ -206,7 +208,7 @@ def _call(turn: TurnState) -> RunTo[Arrival]:
     return ORDINARY
 
 
-def return_from(turn: TurnState, how: str = "final") -> RunTo[Arrival]:
+def return_from(turn: TurnState, how: str = "final") -> ArrivalRun:
     """Come back from a flow or a digression, unless the limit of such moves is reached."""
     if (stop := subflows.count_step(turn)) is not None:
         return Arrival(stop=stop)
@@ -221,14 +223,14 @@ def return_from(turn: TurnState, how: str = "final") -> RunTo[Arrival]:
     return (yield from _reconsider(turn, frame))
 
 
-def enter_counted(turn: TurnState, move: Move, by: str) -> RunTo[Arrival]:
+def enter_counted(turn: TurnState, move: Move, by: str) -> ArrivalRun:
     """Make one move without the user, unless the limit of such moves is reached."""
     if (stop := subflows.count_step(turn)) is not None:
         return Arrival(stop=stop)
     return (yield from enter(turn, move, by))
 
 
-def enter(turn: TurnState, move: Move, by: str, given: JsonMap | None = None) -> RunTo[Arrival]:
+def enter(turn: TurnState, move: Move, by: str, given: JsonMap | None = None) -> ArrivalRun:
     """Make a move. `given`: what a reply says about the definition that it leads into."""
     if turn.state.definition.summarize and turn.host.summaries and not _answers_at_once(turn, move):
         yield from summaries.summarise_left(turn)
@@ -313,7 +315,7 @@ def apply_update(turn: TurnState, update: JsonMap) -> Run:
         yield from assignments.update(turn, changed)
 
 
-def _reconsider(turn: TurnState, frame: Frame) -> RunTo[Arrival]:
+def _reconsider(turn: TurnState, frame: Frame) -> ArrivalRun:
     """Go on the way, unless an answer that was changed meanwhile leads back to where it is decided
     again.
     """
@@ -380,7 +382,7 @@ def go_back(turn: TurnState, state: str, keys: Sequence[str]) -> Run:
         yield from _on_entering(turn, turn.state.assignment)
 
 
-def _resume(turn: TurnState, place: int) -> RunTo[Arrival]:
+def _resume(turn: TurnState, place: int) -> ArrivalRun:
     """Come back to an open state that was named, from other definitions, too.
 
     Subflows and digressions into other definitions may lie between here and there. They end one by

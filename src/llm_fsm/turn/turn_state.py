@@ -141,6 +141,10 @@ RunTo = Generator[Effect, Result, T]
 Run = RunTo[None]
 StoppableRun = RunTo[Stop | None]
 """A part of a turn that returns why the run goes no further; None if it goes on or waits."""
+ArrivalRun = RunTo[Arrival]
+"""A part of a turn that makes a move."""
+MoveRun = RunTo[Arrival | None]
+"""A part of a turn that may make a move; None if it makes none."""
 
 
 R = TypeVar("R", bound=Result)

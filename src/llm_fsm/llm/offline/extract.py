@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, list_at, object_at, without
+from llm_fsm._json import JsonDict, JsonMap, Schemas, list_at, object_at, without
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.definition.names import label
 from llm_fsm.languages import language_of
@@ -23,10 +23,6 @@ from llm_fsm.session.messages import PlainTurn
 from llm_fsm.session.normalize import as_schema
 from llm_fsm.turn.agreement import is_no, is_yes
 from llm_fsm.turn.recognize import named_values
-
-Schema: TypeAlias = JsonMap
-Schemas: TypeAlias = Mapping[str, Schema]
-"""Keys with their schemas."""
 
 MAX_CHARS = 2000
 """The most characters of a message that are read."""
@@ -169,7 +165,7 @@ def read_update(view: PlainTurn, closed: Sequence[str] = ()) -> JsonDict:
     return {key: value for key, value in found.items() if view.context.get(key) != value}
 
 
-def _remaining(key: str, schema: Schema, said: Message, rest: str, *, alone: bool) -> Any:
+def _remaining(key: str, schema: JsonMap, said: Message, rest: str, *, alone: bool) -> Any:
     """Return the value that is all the rest of a message, for a key that takes any words.
 
     A name or a telephone number is never a whole sentence, and a message that names the key says
@@ -196,7 +192,7 @@ def _phone(text: str) -> str:
     return found.group()
 
 
-def is_free(schema: Schema) -> bool:
+def is_free(schema: JsonMap) -> bool:
     """Return true if any words can be the value."""
     return (
         type_of(schema) in ("", "string")
@@ -205,7 +201,7 @@ def is_free(schema: Schema) -> bool:
     )
 
 
-def _fitting(schema: Schema, values: Iterable[Any]) -> Any:
+def _fitting(schema: JsonMap, values: Iterable[Any]) -> Any:
     """Return the first value that a schema takes, as values are read; None if it takes none."""
     with suppress(ShapeError):
         shape = compile_shape(schema)
@@ -216,7 +212,7 @@ def _fitting(schema: Schema, values: Iterable[Any]) -> Any:
     return None
 
 
-def accepts(schema: Schema, value: Any) -> bool:
+def accepts(schema: JsonMap, value: Any) -> bool:
     """Return true if the schema accepts the value, or cannot be compiled."""
     try:
         return compile_shape(schema).fault(value) is None
@@ -224,19 +220,19 @@ def accepts(schema: Schema, value: Any) -> bool:
         return True
 
 
-def type_of(schema: Schema) -> str:
+def type_of(schema: JsonMap) -> str:
     """Return the JSON type of a schema; "" if it has none."""
     kind = schema.get("type")
     kinds = [item for item in kind if item != "null"] if isinstance(kind, list) else [kind]
     return kinds[0] if kinds and isinstance(kinds[0], str) else ""
 
 
-def options_of(schema: Schema) -> list[Any]:
+def options_of(schema: JsonMap) -> list[Any]:
     """Return the values of an enum, without null."""
     return [item for item in list_at(schema, "enum") if item is not None]
 
 
-def _whole(schema: Schema, message: Message, shown: str) -> Any:
+def _whole(schema: JsonMap, message: Message, shown: str) -> Any:
     """Return the whole message as a typed value; None if it is none."""
     text = message.text
     said, kind, options = folded(text), type_of(schema), options_of(schema)
@@ -258,7 +254,7 @@ def _whole(schema: Schema, message: Message, shown: str) -> Any:
     return _fitting(schema, values)
 
 
-def _numbered(said: str, schema: Schema, shown: str) -> Any:
+def _numbered(said: str, schema: JsonMap, shown: str) -> Any:
     """Return the choice whose shown number is the whole message."""
     match = re.fullmatch(r"(?:the |number |option )*([^\W_]+)(?: one)?", said)
     number = next(iter(numbers(pieces(match[1]))), None) if match else None
@@ -344,7 +340,7 @@ def _titled(schemas: Schemas, named: Mapping[str, list[Span]], said: Message) ->
     return found
 
 
-def _counted_before(schema: Schema, spans: Sequence[Span], said: Message) -> Found | None:
+def _counted_before(schema: JsonMap, spans: Sequence[Span], said: Message) -> Found | None:
     """Return the count directly before a title; None if there is none, or more than one."""
     if type_of(schema) not in ("integer", "number") or options_of(schema):
         return None
@@ -355,7 +351,7 @@ def _counted_before(schema: Schema, spans: Sequence[Span], said: Message) -> Fou
     return found[0] if len(found) == 1 else None
 
 
-def _behind_title(key: str, schema: Schema, said: Message, end: int) -> list[Found]:
+def _behind_title(key: str, schema: JsonMap, said: Message, end: int) -> list[Found]:
     """Return the values of a key in a text behind its title, which ends at a place."""
     if is_free(schema):
         return _stated(key, schema, said.text, end)
@@ -366,14 +362,16 @@ def _without(text: str, found: Found) -> str:
     return text[: found.start] + " " * (found.end - found.start) + text[found.end :]
 
 
-def _titles(key: str, schema: Schema, text: str) -> list[Span]:
+def _titles(key: str, schema: JsonMap, text: str) -> list[Span]:
     """Return the places where a message names a key."""
-    found = []
-    for name in (label(key, schema), label(key, {})):
-        words = [re.escape(word) for word in re.split(r"[\s_-]+", name) if word]
-        found += [r"[\s_-]+".join(words)] if words else []
-    titles = re.finditer(rf"(?<!\w)(?:{'|'.join(found)})(?!\w)", text, re.IGNORECASE)
+    found = map(_pattern, (label(key, schema), label(key, {})))
+    titles = re.finditer(rf"(?<!\w)(?:{'|'.join(filter(None, found))})(?!\w)", text, re.IGNORECASE)
     return [match.span() for match in titles]
+
+
+def _pattern(name: str) -> str:
+    """Return a pattern of the words of a name, which blanks, "-" and "_" part; "" for no words."""
+    return r"[\s_-]+".join(re.escape(word) for word in re.split(r"[\s_-]+", name) if word)
 
 
 _STATED = re.compile(
@@ -384,7 +382,7 @@ _STATED = re.compile(
 _BESIDE = re.compile(r"\s+([^\W\d_a-z][^,;.!?\n]*)")
 
 
-def _stated(key: str, schema: Schema, text: str, end: int) -> list[Found]:
+def _stated(key: str, schema: JsonMap, text: str, end: int) -> list[Found]:
     """Return the free text in "my city is Paris" or "change the city to Paris"."""
     named = is_name(key, schema)
     match = _STATED.match(text, end)
@@ -403,7 +401,7 @@ def _stated(key: str, schema: Schema, text: str, end: int) -> list[Found]:
     return [Found(value, match.start(1), match.start(1) + len(value))]
 
 
-def _typed(schema: Schema, said: Message) -> list[Found]:
+def _typed(schema: JsonMap, said: Message) -> list[Found]:
     """Return the typed values in a message that a schema accepts, in their order, without overlaps.
 
     Values that the message denies do not count, and neither do digits that belong to something
@@ -417,13 +415,18 @@ def _typed(schema: Schema, said: Message) -> list[Found]:
     found = []
     taken: list[Found] = []
     for one in amounts(said) if kind in ("integer", "number") else _tokens(said):
-        if all(one.end <= other.start or other.end <= one.start for other in taken):
+        if _is_apart(one.start, one.end, taken):
             taken.append(one)
             forms = one.value if isinstance(one.value, tuple) else (one.value,)
             value = _fitting(schema, forms)
             if value is not None and not is_denied(text, one.start, one.end):
                 found.append(one._replace(value=value))
     return found
+
+
+def _is_apart(start: int, end: int, found: Iterable[Found]) -> bool:
+    """Return true if a place overlaps none of these."""
+    return all(end <= one.start or one.end <= start for one in found)
 
 
 def is_denied(text: str, start: int, end: int) -> bool:
@@ -435,19 +438,18 @@ def is_denied(text: str, start: int, end: int) -> bool:
     return bool(_DENIED.search(before) or _DENIED_AFTER.search(after))
 
 
-def _options(schema: Schema, text: str) -> list[Found]:
+def _options(schema: JsonMap, text: str) -> list[Found]:
     """Return the choices that a message names by whole words, the longest first.
 
     A choice that the message denies does not count.
     """
     found: list[Found] = []
     for name, option in sorted(named_values(schema), key=lambda item: -len(item[0])):
-        words = r"[\s_-]+".join(re.escape(word) for word in re.split(r"[\s_-]+", name) if word)
+        words = _pattern(name)
         if not words:
             continue
         for match in re.finditer(rf"(?<![\w+#]){words}(?![\w+#])", text, re.IGNORECASE):
-            apart = all(match.end() <= one.start or one.end <= match.start() for one in found)
-            if apart and _is_chosen(name, text, *match.span()):
+            if _is_apart(*match.span(), found) and _is_chosen(name, text, *match.span()):
                 found.append(Found(option, *match.span()))
     same = {str(one.value) for one in found}
     return found[:1] if len(same) == 1 else found
@@ -477,7 +479,7 @@ def _tokens(said: Message) -> Iterator[Found]:
         first, written = min(values), text[start:end]
         if first.startswith("000") or (len(values) > 1 and ":" not in written):
             continue
-        if any(start < one.end and one.start < end for one in said_so):
+        if not _is_apart(start, end, said_so):
             continue
         before = [one for one in found if one.end <= start]
         behind = [one for one in found if one.start >= end]
@@ -490,7 +492,7 @@ def _tokens(said: Message) -> Iterator[Found]:
         yield Found((match.group(), match.group().upper()), *match.span())
 
 
-def is_name(key: str, schema: Schema) -> bool:
+def is_name(key: str, schema: JsonMap) -> bool:
     """Return True if a key holds the name of a person."""
     titles = (label(key, schema), label(key, {}))
     named = any("name" in title.lower() for title in titles)
@@ -521,7 +523,7 @@ _LONGEST_NAME = 5
 """The most words of a name."""
 
 
-def _items(schema: Schema, said: Message) -> list[Any]:
+def _items(schema: JsonMap, said: Message) -> list[Any]:
     """Return the items of a list: "eggs, milk and bread"."""
     item = object_at(schema, "items")
     if options_of(item):

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from llm_fsm._json import JsonMap, object_at
+from llm_fsm._json import JsonMap, Schemas, object_at
 from llm_fsm.definition.names import label
 from llm_fsm.languages import ends_in_question, is_english, language_of
-from llm_fsm.llm.offline.extract import Schema, Schemas, options_of, type_of
+from llm_fsm.llm.offline.extract import options_of, type_of
 from llm_fsm.turn.fixed_replies import is_ended
 from llm_fsm.turn.localized import label_of, localized
 
@@ -34,7 +34,7 @@ def join(*parts: str) -> str:
     return " ".join(sentence(part) for part in parts if part.strip())
 
 
-def _hint(schema: Schema, *, english: bool) -> str:
+def _hint(schema: JsonMap, *, english: bool) -> str:
     options = options_of(schema)
     if options:
         return ", ".join(shown(schema, option) for option in options)
@@ -91,7 +91,7 @@ def not_found(wanted: Schemas, language: str = "", *, form: bool = False) -> str
     return ""
 
 
-def shown(schema: Schema, value: Any) -> str:
+def shown(schema: JsonMap, value: Any) -> str:
     """Return a value in the words of its key: by its label, and never as an id with marks in it."""
     words = label_of(schema, value)
     if words is not None:

@@ -12,13 +12,13 @@ from llm_fsm.turn.backtracking import Correction, apart, correction, outside
 from llm_fsm.turn.guards import Move, judge, labelled, open_moves
 from llm_fsm.turn.named import Named, is_end
 from llm_fsm.turn.rest import rest
-from llm_fsm.turn.turn_state import TURNED_BACK, Arrival, Message, Part, RunTo, TurnState
+from llm_fsm.turn.turn_state import TURNED_BACK, Message, MoveRun, Part, RunTo, TurnState
 
 _ENDS = ("cancel", "restart", "handover")
 """Patterns after which it does not matter what was corrected."""
 
 
-def correct(turn: TurnState, named: Named, message: Message) -> RunTo[Arrival | None]:
+def correct(turn: TurnState, named: Named, message: Message) -> MoveRun:
     """Note which earlier answers a reply changed, and go back if the way depends on them.
 
     Args:
@@ -97,7 +97,7 @@ def change_answers(turn: TurnState, update: JsonMap) -> JsonMap:
     return mine
 
 
-def _correct_outside(turn: TurnState, named: Named, message: Message) -> RunTo[Arrival | None]:
+def _correct_outside(turn: TurnState, named: Named, message: Message) -> MoveRun:
     """Note which answers of waiting definitions a reply changed; return None unless that led back
     to one of them.
     """
@@ -143,7 +143,7 @@ def _go_back(
     *,
     changed: tuple[str, ...],
     last: str = "",
-) -> RunTo[Arrival | None]:
+) -> MoveRun:
     """Go back while a reply is applied. Say its message, then ask the open question.
 
     Return None and say nothing if the new way leads back here, and the reply names a way on.
