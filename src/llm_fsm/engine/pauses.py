@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Literal, get_args
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from llm_fsm._json import JsonMap, TextMap
 from llm_fsm.engine.listing import Filter, query_of
@@ -102,16 +103,9 @@ async def open_pause(store: Store, line: Listed) -> OpenPause | None:
     if pause is None or session.ended:
         return None
     return OpenPause(
+        **asdict(pause),
         conversation_id=line.conversation_id,
-        kind=pause.kind,
-        what=pause.what,
-        id=pause.id,
-        call=pause.call,
-        state=pause.state,
         definition=line.definition,
-        schema=pause.schema,
-        expires=pause.expires,
-        messages=pause.messages,
         by=session.operator,
         updated=line.updated,
         metadata=line.metadata,

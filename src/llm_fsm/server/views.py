@@ -20,6 +20,7 @@ from llm_fsm.server.problems import Problem
 from llm_fsm.server.service import Begun
 from llm_fsm.session.messages import Message, Paused
 from llm_fsm.session.redaction import shown_event, shown_values
+from llm_fsm.session.reducer import pause_of
 from llm_fsm.stores.base import Listed
 
 
@@ -282,28 +283,26 @@ def _of_colleagues(paused: Paused) -> JsonDict:
 
 def choices_of(choices: Iterable[Choice]) -> list[JsonDict]:
     """Return the choices that the user has, as JSON data."""
-    return [{"label": one.label, "value": one.value, "question": one.question} for one in choices]
+    return [_members(ChoiceView, one) for one in choices]
 
 
 def turn_of(served: Served, turn: Turn) -> JsonDict:
     """Return a turn."""
-    return {
-        "conversation_id": served.id,
-        "number": turn.number,
-        "text": turn.text,
-        "by": next((said.by for said in of_kind(turn.events, ev.BotSaid)), ""),
-        "state": turn.state,
-        "previous_state": turn.previous_state,
-        "moved": turn.moved,
-        "context": context_of(served.machine, turn.context),
-        "ended": turn.ended,
-        "paused": paused_of(served, turn.paused),
-        "output": turn.output,
-        "outcome": turn.outcome,
-        "request_id": turn.request_id,
-        "usage": asdict(turn.usage),
-        "choices": choices_of(turn.choices),
-    }
+    return _members(
+        TurnView,
+        turn,
+        conversation_id=served.id,
+        by=next((said.by for said in of_kind(turn.events, ev.BotSaid)), ""),
+        context=context_of(served.machine, turn.context),
+        paused=paused_of(served, turn.paused),
+        usage=asdict(turn.usage),
+        choices=choices_of(turn.choices),
+    )
+
+
+def _members(view: type[BaseModel], source: object, **own: Any) -> JsonDict:
+    """Return the members of a view: its own ones, and else those that the source has."""
+    return {name: own[name] if name in own else getattr(source, name) for name in view.model_fields}
 
 
 def accepted_of(served: Served, request_id: str, *, answered: bool) -> JsonDict:
@@ -337,7 +336,7 @@ class PageRequest(BaseModel):
 
 def message_of(message: Message) -> JsonDict:
     """Return a message of a history."""
-    return {name: getattr(message, name) for name in MessageView.model_fields}
+    return _members(MessageView, message)
 
 
 def started_of(begun: Begun) -> JsonDict:
@@ -348,18 +347,15 @@ def started_of(begun: Begun) -> JsonDict:
 def conversation_of(served: Served) -> JsonDict:
     """Return a conversation in its last known state."""
     chat = served.chat
-    return {
-        "id": served.id,
-        "definition": served.definition,
-        "state": chat.state,
-        "ended": chat.ended,
-        "context": context_of(served.machine, chat.context),
-        "paused": paused_of(served, chat.paused),
-        "due": chat.due,
-        "choices": choices_of(chat.choices),
-        "metadata": chat.metadata,
-        "generation": chat.generation,
-    }
+    return _members(
+        ConversationView,
+        chat,
+        id=served.id,
+        definition=served.definition,
+        context=context_of(served.machine, chat.context),
+        paused=paused_of(served, chat.paused),
+        choices=choices_of(chat.choices),
+    )
 
 
 _FOR_ALL = (ev.UserSaid, ev.BotSaid, ev.StateEntered, ev.ContextSet, ev.Agreed, ev.Ended)
@@ -383,7 +379,7 @@ def event_of(served: Served, event: ev.Event) -> JsonDict:
     if isinstance(event, ev.Started):
         document["conversation_id"] = served.id
     if isinstance(event, ev.Paused):
-        pause = _pause_in(event)
+        pause = pause_of(event)
         if not served.may_answer(pause):
             document |= _of_colleagues(pause)
     return document
@@ -410,8 +406,7 @@ def explained(account: Explanation) -> JsonDict:
 
 def listed_of(held_id: str, line: Listed) -> JsonDict:
     """Return a line of the listing."""
-    shown = {name: getattr(line, name) for name in ListedView.model_fields if name != "id"}
-    return {"id": held_id, **shown, "metadata": dict(line.metadata)}
+    return _members(ListedView, line, id=held_id, metadata=dict(line.metadata))
 
 
 _FOR_ENGINE: Mapping[type[ev.Event], tuple[str, ...]] = {
@@ -499,16 +494,7 @@ def told(served: Served, event: ev.Event) -> tuple[str, JsonDict] | None:
 
 def _pause_told(served: Served, event: ev.Paused) -> JsonDict:
     """Return a pause for a stream, as `paused_of` shows it."""
-    document = paused_of(served, _pause_in(event)) or {}
+    document = paused_of(served, pause_of(event)) or {}
     return {
         name: document[name] for name in ("id", "kind", "what", "schema", "may_answer", "messages")
     }
-
-
-def _pause_in(event: ev.Paused) -> Paused:
-    """Return the pause that an event begins."""
-    kind: Any = event.kind
-    return Paused(
-        id=event.id, kind=kind, what=event.what, state=event.state, call=event.call, schema=event.schema,
-        expires=event.expires, messages=event.messages,
-    )  # fmt: skip

@@ -379,8 +379,9 @@ def _summarised(session: Session, event: ev.Summarised) -> Session:
     return replace(session, summary=event.summary)
 
 
-def _paused(session: Session, event: ev.Paused) -> Session:
-    pause = Paused(
+def pause_of(event: ev.Paused) -> Paused:
+    """Return the pause that an event begins."""
+    return Paused(
         id=event.id,
         kind=event.kind,  # type: ignore[arg-type]
         what=event.what,
@@ -390,12 +391,20 @@ def _paused(session: Session, event: ev.Paused) -> Session:
         expires=event.expires,
         messages=event.messages,
     )
+
+
+def _paused(session: Session, event: ev.Paused) -> Session:
     work = session.work
     if event.loop is not None:
         # A state that talks has no work, but its loop of tools waits as well.
         work = replace(work or Work(state=event.state), loop=event.loop)
     return replace(
-        session, pause=pause, reminders=event.reminders, work=work, spent=event.spent, operator=""
+        session,
+        pause=pause_of(event),
+        reminders=event.reminders,
+        work=work,
+        spent=event.spent,
+        operator="",
     )
 
 
