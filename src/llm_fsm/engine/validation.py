@@ -148,7 +148,7 @@ def checked_values(values: object) -> JsonDict:
     return found
 
 
-def check_input_read(session: Session, events: Iterable[ev.Event], given: object) -> None:
+def check_input_read(session: Session, events: ev.Events, given: object) -> None:
     """Check that the run which stays as it is was given this input already.
 
     Args:

@@ -137,7 +137,7 @@ def explain_each(
         session = fold(session, record.events)
 
 
-def explain(program: CompiledMachine, before: Session, events: Iterable[ev.Event]) -> Explanation:
+def explain(program: CompiledMachine, before: Session, events: ev.Events) -> Explanation:
     """Explain one turn.
 
     Args:

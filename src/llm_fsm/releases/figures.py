@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -46,7 +46,7 @@ class ArmFigures:
 
 
 def chosen_of(
-    release: Release, shas: TextMap, events: Iterable[ev.Event]
+    release: Release, shas: TextMap, events: ev.Events
 ) -> tuple[str, frozenset[str], int]:
     """Return the arm, the names of shares and the number of errors of a conversation; "" as the arm
     if it belongs to another salt or to other definitions.

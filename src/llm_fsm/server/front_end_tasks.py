@@ -9,10 +9,9 @@ for anything else.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from llm_fsm._json import json_text
-from llm_fsm.server.transcripts import Said
+from llm_fsm.server.transcripts import Transcript
 
 _HEADING = "### Task:"
 _FORM = re.compile(r"JSON[^{}]{0,80}(\{[^{}]*\})", re.IGNORECASE)
@@ -23,7 +22,7 @@ _USER_LINE = re.compile(r"^\s*USER:\s*`*\s*(\S.*?)\s*`*\s*$", re.MULTILINE | re.
 _TITLE_CHARS = 40
 
 
-def is_task(said: Sequence[Said]) -> bool:
+def is_task(said: Transcript) -> bool:
     """Return true if a request is a chore of a front end and no message."""
     return len(said) == 1 and said[0].role == "user" and said[0].text.lstrip().startswith(_HEADING)
 

@@ -45,6 +45,7 @@ from llm_fsm.server.transcript_index import Entry, entry_of
 from llm_fsm.server.transcripts import (
     Address,
     Said,
+    Transcript,
     TranscriptPoint,
     Transcripts,
     address_of,
@@ -185,7 +186,7 @@ class Asked:
     """
 
     address: Address
-    before: Sequence[Said]
+    before: Transcript
     last: Said
     name: str | None = None
     after: str | None = None
@@ -456,7 +457,7 @@ class OpenAI:
         request: Request,
         headers: Headers,
         wish: ChatRequest | ResponseRequest,
-        said: Sequence[Said],
+        said: Transcript,
         *,
         name: str | None,
         after: str | None = None,
@@ -673,13 +674,13 @@ def _names(request: Request, wish: ChatRequest | ResponseRequest) -> list[tuple[
     ]
 
 
-def _unanswered(before: Sequence[Said]) -> tuple[int, ...]:
+def _unanswered(before: Transcript) -> tuple[int, ...]:
     """Return the places of the user's messages at the end to which nobody has answered."""
     start = len(_answered_before(before))
     return tuple(place for place in range(start, len(before)) if before[place].role == "user")
 
 
-def _answered_before(before: Sequence[Said]) -> Sequence[Said]:
+def _answered_before(before: Transcript) -> Transcript:
     """Return the messages up to the last answer."""
     end = len(before)
     while end and before[end - 1].role != "assistant":

@@ -63,6 +63,10 @@ class Said(NamedTuple):
     text: str
 
 
+Transcript = Sequence[Said]
+"""The messages of a client, oldest first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """The owner of a transcript. `is_named`: the client names its user or chat."""
@@ -244,11 +248,11 @@ class Transcripts:
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    async def asked(self, address: Address, messages: Sequence[Said], entry: Entry) -> None:
+    async def asked(self, address: Address, messages: Transcript, entry: Entry) -> None:
         """Register a turn that is about to answer the last message."""
         await index.add(address.machine.store, marks(address, messages)[-1], entry)
 
-    async def answered(self, address: Address, messages: Sequence[Said], entry: Entry) -> None:
+    async def answered(self, address: Address, messages: Transcript, entry: Entry) -> None:
         """Register a turn under messages that end with its answer."""
         store = address.machine.store
         keys = [marks(address, messages)[-1]]
@@ -266,7 +270,7 @@ class Transcripts:
             await index.remove(served.store, _keys_of(name, await self._exchanges(served)), name)
 
     async def retried(
-        self, address: Address, messages: Sequence[Said], key: str | None
+        self, address: Address, messages: Transcript, key: str | None
     ) -> tuple[Served, Entry] | None:
         """Return the turn that has answered just these messages, or answers them now; None if it is
         not certain.
@@ -290,7 +294,7 @@ class Transcripts:
                 return served, entry
         return None
 
-    async def find(self, address: Address, before: Sequence[Said]) -> TranscriptPoint | None:
+    async def find(self, address: Address, before: Transcript) -> TranscriptPoint | None:
         """Return the conversation of these messages, the last of which was answered; None if there
         is none.
         """
@@ -313,7 +317,7 @@ class Transcripts:
         return TranscriptPoint(held.served, held.exchanges[fit.place].turn, goes_on, fit.joined)
 
     async def _longest(
-        self, address: Address, before: Sequence[Said], chain: Sequence[str]
+        self, address: Address, before: Transcript, chain: Sequence[str]
     ) -> tuple[_Held, _Fit] | None:
         """Return the conversation that has the most of the first messages."""
         near = range(len(before) - 1, max(len(before) - 1 - _NEAR, -1), -1)
@@ -325,7 +329,7 @@ class Transcripts:
         return None if far is None else await self._at(address, before, chain, far)
 
     async def _last_known(
-        self, address: Address, before: Sequence[Said], chain: Sequence[str]
+        self, address: Address, before: Transcript, chain: Sequence[str]
     ) -> int | None:
         """Return the place of the last question with a known digest. If one is known, all before it
         are.
@@ -341,7 +345,7 @@ class Transcripts:
         return asked[low - 1] if low else None
 
     async def _at(
-        self, address: Address, before: Sequence[Said], chain: Sequence[str], place: int
+        self, address: Address, before: Transcript, chain: Sequence[str], place: int
     ) -> tuple[_Held, _Fit] | None:
         """Return the conversation that fits best among those that have the messages up to a place."""
         best = None
@@ -371,7 +375,7 @@ class Transcripts:
                 found.append(_Held(served, recorded, place, is_alone, shown))
         return found
 
-    async def _by_end(self, address: Address, before: Sequence[Said]) -> TranscriptPoint | None:
+    async def _by_end(self, address: Address, before: Transcript) -> TranscriptPoint | None:
         """Return the conversation that ends with the last messages, for a client that has trimmed
         or edited the others.
 
@@ -411,7 +415,7 @@ class Transcripts:
                 return one.said.role
         return None
 
-    async def unanswered(self, served: Served, before: Sequence[Said]) -> tuple[int, ...]:
+    async def unanswered(self, served: Served, before: Transcript) -> tuple[int, ...]:
         """Return the places of the last messages that this conversation has not heard."""
         waiting: list[int] = []
         for place in range(len(before) - 1, -1, -1):
@@ -496,7 +500,7 @@ def _is_same(given: Said, recorded: Said) -> bool:
     return given.role == recorded.role and given.text.strip() == recorded.text.strip()
 
 
-def _fit(held: _Held, before: Sequence[Said], known: int) -> _Fit:
+def _fit(held: _Held, before: Transcript, known: int) -> _Fit:
     """Compare the messages after a known place with those after the exchange of that place."""
     place = held.place
     joined: list[int] = []

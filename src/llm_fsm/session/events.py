@@ -6,7 +6,7 @@ else changes it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 from msgspec import Struct
@@ -16,6 +16,10 @@ from llm_fsm._json import JsonMap, TextMap
 
 class Event(Struct, frozen=True, kw_only=True, tag=True, tag_field="type", omit_defaults=True):
     """Base of all events."""
+
+
+Events = Iterable[Event]
+"""Events in the order in which they happened."""
 
 
 class Started(Event, frozen=True, kw_only=True):

@@ -686,6 +686,6 @@ def apply(session: Session, event: ev.Event) -> Session:
     return session if change is None else change(session, event)
 
 
-def fold(session: Session, events: Iterable[ev.Event]) -> Session:
+def fold(session: Session, events: ev.Events) -> Session:
     """Return the session after all events, in order."""
     return reduce(apply, events, session)

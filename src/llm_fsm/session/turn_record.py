@@ -120,7 +120,7 @@ def events_of(turns: Iterable[_Eventful]) -> Iterator[ev.Event]:
         yield from turn.events
 
 
-def first_of(events: Iterable[ev.Event], kind: type[E]) -> E | None:
+def first_of(events: ev.Events, kind: type[E]) -> E | None:
     """Return the first event of a kind; None if there is none."""
     return next(iter(of_kind(events, kind)), None)
 

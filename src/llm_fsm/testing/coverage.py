@@ -82,7 +82,7 @@ class Coverage:
         }
 
 
-def coverage_of(program: CompiledMachine, conversations: Iterable[Iterable[ev.Event]]) -> Coverage:
+def coverage_of(program: CompiledMachine, conversations: Iterable[ev.Events]) -> Coverage:
     """Return the coverage by these conversations, each given by all its events in order."""
     touched = _Touched(program)
     for events in conversations:
@@ -90,7 +90,7 @@ def coverage_of(program: CompiledMachine, conversations: Iterable[Iterable[ev.Ev
     return touched.coverage()
 
 
-def touched_by(program: CompiledMachine, events: Iterable[ev.Event]) -> set[str]:
+def touched_by(program: CompiledMachine, events: ev.Events) -> set[str]:
     """Return the names that one conversation touches, without the work of counting all elements."""
     touched = _Touched(program)
     touched.follow(events)
@@ -147,7 +147,7 @@ class _Touched:
         default_factory=lambda: {kind: Counter() for kind in KINDS}
     )
 
-    def follow(self, events: Iterable[ev.Event]) -> None:
+    def follow(self, events: ev.Events) -> None:
         session = Session(conversation_id="")
         for event in events:
             if session.state:

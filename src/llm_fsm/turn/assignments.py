@@ -99,7 +99,7 @@ def _makers(turn: TurnState, keys: Iterable[str]) -> tuple[list[str], frozenset[
     return places, frozenset(names)
 
 
-def _again(turn: TurnState, place: str, keys: Container[str]) -> Iterable[ev.Event]:
+def _again(turn: TurnState, place: str, keys: Container[str]) -> ev.Events:
     """Return the changes that the `set` at a place of the definition makes to these keys now."""
     for assignment in _assignments(turn):
         if assignment.pointer == place:
@@ -121,7 +121,7 @@ def _assignments(turn: TurnState) -> Iterator[Assignment]:
 
 def changes(
     keys: Keys, context: JsonMap, data: JsonMap, assignment: Assignment, kept: Container[str] = ()
-) -> Iterable[ev.Event]:
+) -> ev.Events:
     """Return the changes of an assignment: at most one ContextSet, and a ContextRefused for each
     refused value.
     """

@@ -21,7 +21,7 @@ from llm_fsm.session.quotes import QUOTES
 from llm_fsm.session.reply_schema import pairs
 from llm_fsm.session.session import Session
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
-from llm_fsm.turn.guards import Move, open_moves, reads, verdict
+from llm_fsm.turn.guards import Move, Moves, open_moves, reads, verdict
 from llm_fsm.turn.output_mapping import mapped
 from llm_fsm.turn.rest import rest
 
@@ -114,7 +114,7 @@ def _goes_on_without(
 
 def _otherwise(
     state: CompiledState, taken: Move, old: JsonMap, new: JsonMap, changed: Collection[str]
-) -> tuple[Move, ...] | None:
+) -> Moves | None:
     """Return the moves that could be taken instead; None where the same one would be taken again."""
     if state.kind == "decide" or taken.auto:
         if not any(reads(move, changed) for move in state.onward):
@@ -141,7 +141,7 @@ def _otherwise(
 
 def _instead(
     state: CompiledState, taken: Move, new: JsonMap, changed: Collection[str], picked: str
-) -> tuple[Move, ...] | None:
+) -> Moves | None:
     """Return the move to the picked state, where words alone chose the one taken from answers that
     changed.
     """

@@ -29,7 +29,7 @@ from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplyForm, ReplySch
 from llm_fsm.session.reply_schema import asked_form, reply_schema
 from llm_fsm.turn.compiled import Check, CompiledMachine, CompiledState
 from llm_fsm.turn.fixed_replies import FixedReply, WordingError, compile_reply
-from llm_fsm.turn.guards import Assignment, Guard, Move
+from llm_fsm.turn.guards import Assignment, Guard, Move, Moves
 from llm_fsm.turn.localized import has_words
 from llm_fsm.turn.prompt.limit import reply_limit
 from llm_fsm.turn.prompt.render import DAY_TOKENS, Prompts, SystemParts, key_line, system_prompt
@@ -123,7 +123,7 @@ def _demanded(transitions: Iterable[Transition]) -> Iterator[str]:
                 yield from sorted(condition.rule.reads)
 
 
-def _moves(transitions: Iterable[Transition], pointer: str) -> tuple[Move, ...]:
+def _moves(transitions: Iterable[Transition], pointer: str) -> Moves:
     numbered = enumerate(transitions)
     return tuple(_move(transition, f"{pointer}/{number}") for number, transition in numbered)
 
@@ -153,7 +153,7 @@ def merged_model(*settings: ModelSettings) -> ModelSettings:
     return ModelSettings(**values)
 
 
-def _menu(definition: Definition, state_id: str, shared: Sequence[Move]) -> tuple[Move, ...]:
+def _menu(definition: Definition, state_id: str, shared: Sequence[Move]) -> Moves:
     own = _moves(definition.states[state_id].transitions, f"/states/{state_id}/transitions")
     kind = definition.kind_of(state_id)
     if kind == "final":
@@ -174,7 +174,7 @@ def _menu(definition: Definition, state_id: str, shared: Sequence[Move]) -> tupl
 
 
 def _plan(
-    flow: Flow, state_id: str, keys: Keys, moves: tuple[Move, ...], inherited: ModelSettings
+    flow: Flow, state_id: str, keys: Keys, moves: Moves, inherited: ModelSettings
 ) -> CompiledState:
     definition = flow.definition
     pointer = f"/states/{state_id}"

@@ -15,7 +15,7 @@ from llm_fsm.session.context import Keys
 from llm_fsm.session.messages import LLMRequest, TakenForm
 from llm_fsm.session.session import Session
 from llm_fsm.turn.fixed_replies import FixedReply
-from llm_fsm.turn.guards import Assignment, Move
+from llm_fsm.turn.guards import Assignment, Move, Moves
 from llm_fsm.turn.localized import localized
 from llm_fsm.turn.prompt.render import Prompts
 from llm_fsm.turn.prompt.state_text import StateText
@@ -47,11 +47,11 @@ class CompiledState:
     id: str
     kind: Kind
     definition: State
-    moves: tuple[Move, ...]
-    own: tuple[Move, ...]
+    moves: Moves
+    own: Moves
     """The moves of the state itself to other states, without global ones and patterns."""
-    autos: tuple[Move, ...]
-    onward: tuple[Move, ...]
+    autos: Moves
+    onward: Moves
     """The moves that are tried on arrival, without anyone being asked."""
     rests: bool
     """True if nothing happens without the user: it converses, and no move is taken by itself."""
@@ -111,7 +111,7 @@ class CompiledMachine:
     flows: Mapping[str, CompiledMachine] = field(default_factory=dict)
     """The definitions that are called, by name; only in the started one."""
 
-    asides: tuple[Move, ...] = ()
+    asides: Moves = ()
     """The digressions that called definitions offer as well, in order of priority."""
 
     patterns: Mapping[str, CompiledMachine] = field(default_factory=dict)

@@ -7,8 +7,6 @@ is asked for once more, with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from msgspec.structs import replace
 
 from llm_fsm._json import JsonMap
@@ -180,7 +178,7 @@ def _take_choice(turn: TurnState, picked: Choice) -> MoveRun:
     return (yield from _take_value(turn, key, accepted))
 
 
-def _take_value(turn: TurnState, key: str, accepted: Iterable[ev.Event]) -> MoveRun:
+def _take_value(turn: TurnState, key: str, accepted: ev.Events) -> MoveRun:
     """Keep the value that the message gives for certain, and follow it; None if the model is to say
     where.
     """

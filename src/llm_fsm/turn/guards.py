@@ -96,6 +96,10 @@ class Move:
         return self.pointer.startswith("/states/")
 
 
+Moves = tuple[Move, ...]
+"""Moves, in the order in which they are tried."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The judgement on a move's conditions.
@@ -228,7 +232,7 @@ def judge(moves: Sequence[Move], data: JsonMap) -> Move | Refusal:
     return Refusal(by="closed", reason="; or ".join(dict.fromkeys(reasons)))
 
 
-def labelled(moves: Sequence[Move], output: Any) -> tuple[Move, ...]:
+def labelled(moves: Sequence[Move], output: Any) -> Moves:
     """Order the moves of a state that worked: those that the output names, the default, those
     without a label.
     """

@@ -11,7 +11,7 @@ from llm_fsm.session.session import Session
 from llm_fsm.turn.agreement import withheld
 from llm_fsm.turn.available import AvailableMoves, OfferedDigression
 from llm_fsm.turn.compiled import CompiledMachine
-from llm_fsm.turn.guards import NOT_ASKED, Move, Refusal, judge, lacks_answer
+from llm_fsm.turn.guards import NOT_ASKED, Move, Moves, Refusal, judge, lacks_answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Named:
     target: str
     here: bool = False
     pattern: bool = False
-    moves: tuple[Move, ...] = ()
+    moves: Moves = ()
     aside: OfferedDigression | None = None
     behind: bool = False
 

@@ -14,7 +14,7 @@ from llm_fsm.turn.reply.parser import parse
 
 
 def secrets_in(
-    events: Iterable[ev.Event],
+    events: ev.Events,
     is_secret: KeyTest,
     contexts: Iterable[JsonMap] = (),
     earlier: Iterable[str] = (),
@@ -40,7 +40,7 @@ def secrets_in(
     return tuple(text for text in texts_in(secrets) if text != DOTS)
 
 
-def _all_values(events: Iterable[ev.Event]) -> Iterator[JsonMap]:
+def _all_values(events: ev.Events) -> Iterator[JsonMap]:
     for event in events:
         yield from _values(event)
 

@@ -33,7 +33,7 @@ from llm_fsm.turn.effects import (
     Verdicts,
     subject,
 )
-from llm_fsm.turn.guards import Move, labelled
+from llm_fsm.turn.guards import Move, Moves, labelled
 from llm_fsm.turn.key_results import (
     MAX_JUDGED_CHARS,
     MAX_OUTPUT_CHARS,
@@ -460,7 +460,7 @@ def _routed(turn: TurnState, function: str, output: Any) -> RunTo[Move | Stop]:
     return (yield from handlers.first_allowed(turn, moves)) or Stop("stuck")
 
 
-def _picked(moves: Iterable[Move], label: str | None) -> tuple[Move, ...]:
+def _picked(moves: Iterable[Move], label: str | None) -> Moves:
     """Return the moves of a label, else those to a state of that name, else the default."""
     by_label = tuple(move for move in moves if move.on == label)
     by_target = tuple(move for move in moves if move.target == label)

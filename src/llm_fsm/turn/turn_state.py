@@ -289,7 +289,7 @@ class TurnState:
         if self.keys.made_of or after.stack:
             self._outdate(event, before)
 
-    def emit_all(self, events: Iterable[ev.Event]) -> None:
+    def emit_all(self, events: ev.Events) -> None:
         """Record events in order, as `emit` does."""
         for event in events:
             self.emit(event)

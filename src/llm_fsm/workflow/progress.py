@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from llm_fsm._json import TextMap, of_kind, without
 from llm_fsm.session import events as ev
@@ -36,9 +36,7 @@ def take_up(
         context.pause = None
 
 
-def follow(
-    context: WorkflowContext, events: Iterable[ev.Event], names: TextMap, attempts: Attempts
-) -> None:
+def follow(context: WorkflowContext, events: ev.Events, names: TextMap, attempts: Attempts) -> None:
     """Update the context by events of the engine. `names`: the names of states by their ids."""
     shared = kept = context.shared.to_dict()
     met: dict[str, bool] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,7 +164,7 @@ def judge(
     )
 
 
-def _written(events: Iterable[ev.Event], context: JsonMap) -> list[str]:
+def _written(events: ev.Events, context: JsonMap) -> list[str]:
     """Return the keys that the model set in these events and that are still set, in order.
 
     Further facts, such as those of `_extra`, are no values.

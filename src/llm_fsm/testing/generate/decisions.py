@@ -7,7 +7,7 @@ that could be told apart; `mutants` makes the changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -120,7 +120,7 @@ class Decisions:
             yield from (named(flow, name) for name in mutants.names())
 
     def told_by(
-        self, events: Iterable[ev.Event], tried: JsonMap, outputs: Mapping[str, Sequence[Any]]
+        self, events: ev.Events, tried: JsonMap, outputs: Mapping[str, Sequence[Any]]
     ) -> set[str]:
         """Return the changes that a conversation tells apart.
 

@@ -4,7 +4,7 @@ file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -216,7 +216,7 @@ def _words(expect: WordsExpected, text: str, pointer: str) -> Iterator[ExpectedF
 
 
 def _tools(
-    wanted: Sequence[CallExpected], events: Iterable[ev.Event], pointer: str
+    wanted: Sequence[CallExpected], events: ev.Events, pointer: str
 ) -> Iterator[ExpectedFact]:
     made = [event for event in events if isinstance(event, ev.ToolReturned | ev.ToolRefused)]
     names = [event.name for event in made]

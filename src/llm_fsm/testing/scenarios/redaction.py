@@ -15,7 +15,7 @@ from llm_fsm.turn.reply.parser import parse
 
 
 def secret_samples(
-    program: CompiledMachine, contexts: Iterable[JsonMap], events: Iterable[ev.Event]
+    program: CompiledMachine, contexts: Iterable[JsonMap], events: ev.Events
 ) -> set[str]:
     """Return the texts of all secret values in these contexts and events, refused values included.
 

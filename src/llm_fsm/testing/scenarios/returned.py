@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +13,7 @@ from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.effects import Point
 
 
-def returned_in(program: CompiledMachine, events: Iterable[ev.Event]) -> Returned:
+def returned_in(program: CompiledMachine, events: ev.Events) -> Returned:
     """Return what the host gave in a conversation with these events.
 
     Args:
