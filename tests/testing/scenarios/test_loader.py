@@ -277,6 +277,18 @@ def test_what_is_wrong_is_told_with_its_line(text: str, said: list[str]) -> None
         assert one.startswith(beginning)
 
 
+@pytest.mark.parametrize("name", ["appointment", "order", "reservation", "returns", "support_desk"])
+def test_the_language_of_a_conversation_can_be_expected(name: str) -> None:
+    said = {"say": "hi", "expect": {"context": {"language": "de"}}}
+    loaded = suite_of(json.dumps({"definition": name, "steps": [said]}), file="x.test.json")
+    assert len(loaded.plays) == 1
+
+
+def test_no_language_is_expected_where_a_definition_has_only_one() -> None:
+    text = '{"definition": "greeting", "steps": [\n{"say": "x", "expect": {"context": {"language": 1}}}]}'
+    assert "nothing can set the context key 'language'" in faults(text)[0]
+
+
 def test_faults_of_the_definition_are_told_where_they_stand(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text(
         '{"name": "x", "initial_state": "nowhere",\n "states": {"a": {}}}'

@@ -58,7 +58,7 @@ def vocabulary_of(flows: Flows, cases: Iterable[Case]) -> Vocabulary:
     """
     definition = flows.root.definition
     every = definitions_of(flows)
-    written = set(_OWN_KEYS)
+    written = {*_OWN_KEYS, *definition.machine_keys}
     for one in every:
         written.update(one.key_schemas)
         for tool in one.tools.values():
