@@ -1,5 +1,6 @@
 """Every view of the studio, light and dark, wide and narrow, under axe-core (tests/data/axe)."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,11 @@ RUN = "() => axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag2
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the studio at `address`, with a shipped definition."""
     bots = tmp_path_factory.mktemp("bots")
+    for path in (ROOT / "fsm_definitions").glob("appointment.*"):
+        shutil.copy(path, bots)
     shutil.copy(ROOT / "fsm_definitions" / "order.json", bots)
+    release = {"release": "order", "stable": "order.json", "candidate": "order.json", "share": 0.1}
+    (bots / "order.release.json").write_text(json.dumps(release), encoding="utf-8")
     return bots
 
 
@@ -44,7 +49,7 @@ def test_no_view_has_a_serious_fault(
     browser: Browser, address: str, size: dict[str, int], colours: str
 ) -> None:
     with opened(browser, address, viewport=size, color_scheme=colours) as page:
-        expect(page.get_by_role("button", name="order.json")).to_be_visible()
+        expect(page.get_by_role("list", name="Releases")).to_be_visible()
         assert faults(page) == []
         page.get_by_role("button", name="order.json").click()
         for name in ("Canvas", "Outline", "Text", "Changes"):
@@ -65,3 +70,14 @@ def test_no_view_has_a_serious_fault(
         for name in ("Details", "Talk", "Findings", "Tests"):
             page.get_by_role("tab", name=name).click()
             assert faults(page) == [], name
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_the_table_of_texts_has_no_serious_fault(
+    browser: Browser, address: str, size: dict[str, int], colours: str
+) -> None:
+    with opened(browser, address, "appointment.json", viewport=size, color_scheme=colours) as page:
+        page.get_by_role("button", name="Languages", exact=True).click()
+        expect(page.get_by_role("table", name="Texts")).to_be_visible()
+        assert faults(page) == []

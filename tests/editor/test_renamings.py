@@ -51,7 +51,7 @@ def test_tests_follow_a_renamed_state_and_keep_their_other_bytes(page):
     body = shop(page)
     put(page, "other.test.json", TESTS.replace("shop.json", "other.json"))
     saved = page.put("/file", {**body, "renamings": [TILL]})
-    assert saved["tests"] == ["shop.test.json"]
+    assert saved["others"] == ["shop.test.json"]
     followed = TESTS.replace('"to": "pay"', '"to": "till"').replace(
         '"expect": "pay"', '"expect": "till"'
     )
@@ -82,7 +82,7 @@ def test_tests_follow_what_they_are_on_disk_when_the_definition_is_saved(page):
 def test_a_name_that_was_typed_back_moves_no_test(page):
     body = shop(page)
     saved = page.put("/file", {**body, "text": FLOW + "\n", "renamings": [TILL]})
-    assert saved["tests"] == []
+    assert saved["others"] == []
     assert (page.folder / "shop.test.json").read_text(encoding="utf-8") == TESTS
 
 
@@ -112,7 +112,7 @@ def test_shipped_tests_pass_when_every_state_has_another_name(page, name):
     patched = page.post("/patch", {"path": f"{name}.json", "text": text, "gestures": gestures})
     renamings = [{"kind": "state", "name": one, "to": f"{one}_2"} for one in states]
     body = {"path": f"{name}.json", "text": patched["text"], "base": base, "renamings": renamings}
-    assert page.put("/file", body)["tests"] == [f"{name}.test.json"]
+    assert page.put("/file", body)["others"] == [f"{name}.test.json"]
     after = page.post("/tests", {"path": f"{name}.json"})
     assert after["reason"] == before["reason"]
     assert (after["passed"], after["failed"]) == (before["passed"], 0)

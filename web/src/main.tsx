@@ -1,5 +1,5 @@
 // The page: files, the three views of one document, and the panel beside them.
-import { render } from "preact";
+import { type ComponentType, render } from "preact";
 import { Suspense, lazy } from "preact/compat";
 import { useEffect, useState } from "preact/hooks";
 import { api } from "./api/client";
@@ -16,11 +16,11 @@ import {
   attempt,
   change,
   getState,
-  isUnsaved,
   openPanel,
   present,
   useStudio,
 } from "./state/store";
+import { isUnsaved } from "./state/unsaved";
 import { checkNow } from "./state/versions";
 import {
   ChangesNotice,
@@ -39,10 +39,12 @@ import Outline from "./views/Outline";
 import { Invitation, Steps } from "./views/Steps";
 import { Start } from "./views/Start";
 import { Tests } from "./views/Tests";
+import { useTexts } from "./state/translations";
 import "./style.css";
 
 const Canvas = lazy(() => import("./canvas/Canvas"));
 const TextView = lazy(() => import("./views/TextView"));
+const Texts = lazy(() => import("./views/Texts"));
 const Diff = lazy(() => import("./views/Diff"));
 const Talk = lazy(() => import("./talk/Talk"));
 
@@ -50,13 +52,14 @@ const VIEWS: readonly [View, string][] = [
   ["canvas", "Canvas"],
   ["outline", "Outline"],
   ["text", "Text"],
+  ["texts", "Languages"],
   ["diff", "Changes"],
 ];
-const PANELS: readonly [Panel, string][] = [
-  ["details", "Details"],
-  ["talk", "Talk"],
-  ["findings", "Findings"],
-  ["tests", "Tests"],
+const PANELS: readonly [Panel, string, ComponentType][] = [
+  ["details", "Details", Details],
+  ["talk", "Talk", Talk],
+  ["findings", "Findings", Findings],
+  ["tests", "Tests", Tests],
 ];
 async function showHistory(): Promise<void> {
   const { versions, at, savedText } = getState();
@@ -90,7 +93,7 @@ function Top() {
         </Press>
       </h1>
       <nav class="views" aria-label="Views">
-        {VIEWS.map(([name, label]) => (
+        {VIEWS.filter(([name]) => name !== "texts" || state.texts).map(([name, label]) => (
           <Press
             key={name}
             aria-current={view === name ? "page" : undefined}
@@ -149,6 +152,7 @@ function CanvasTools() {
 function SidePanel() {
   const panel = useStudio((state) => state.panel);
   const count = useStudio((state) => present(state)?.checked.findings.length ?? 0);
+  const Shown = PANELS.find(([name]) => name === panel)![2];
   return (
     <aside class="panel" aria-label="Side panel">
       <div class="tabs">
@@ -182,10 +186,7 @@ function SidePanel() {
         aria-labelledby={`tab-${panel}`}
       >
         <Suspense fallback={<p class="quiet">Opening…</p>}>
-          {panel === "details" && <Details />}
-          {panel === "talk" && <Talk />}
-          {panel === "findings" && <Findings />}
-          {panel === "tests" && <Tests />}
+          <Shown />
         </Suspense>
       </div>
     </aside>
@@ -221,6 +222,7 @@ function Messages() {
 function App() {
   const { path, view, isPanelOpen } = useStudio((state) => state);
   const [hasBegun, setBegun] = useState(false);
+  useTexts();
   useEffect(() => void begin().finally(() => setBegun(true)), []);
   if (path === null && !hasBegun) return <p class="quiet opening">Opening…</p>;
   if (path === null) {
@@ -254,6 +256,7 @@ function App() {
             )}
             {view === "outline" && <Outline />}
             {view === "text" && <TextView />}
+            {view === "texts" && <Texts />}
             {view === "diff" && <Diff />}
           </Suspense>
           <ContextMenu />

@@ -11,51 +11,37 @@ import { showPage } from "./views/dialogs";
 /** Where a key works: everywhere; not in fields of others than the document; in the machine; with one state. */
 type Scope = "page" | "document" | "machine" | "state";
 
-interface Shortcut {
-  readonly keys: readonly string[];
-  readonly words: string;
-  readonly scope: Scope;
-  readonly run: (state: string) => unknown;
-}
+type Shortcut = readonly [
+  scope: Scope,
+  words: string,
+  run: (state: string) => unknown,
+  ...keys: string[],
+];
 
 const selected = (): readonly string[] => getState().selected;
 const allStates = (): string[] => nodes().map((one) => one.id);
+const nothing = () => undefined;
 
 const SHORTCUTS: readonly Shortcut[] = [
-  { keys: ["Mod+s"], words: "Save", scope: "page", run: () => save() },
-  { keys: ["Mod+o"], words: "Open a file", scope: "page", run: askFile },
-  { keys: ["Mod+k"], words: "Find a state or a transition", scope: "page", run: find },
-  { keys: ["Mod+z"], words: "Undo", scope: "document", run: undo },
-  { keys: ["Mod+y", "Mod+Shift+z"], words: "Redo", scope: "document", run: redo },
-  { keys: ["1"], words: "Show the canvas", scope: "machine", run: () => show("canvas") },
-  { keys: ["2"], words: "Show the outline", scope: "machine", run: () => show("outline") },
-  { keys: ["3"], words: "Show the text", scope: "machine", run: () => show("text") },
-  { keys: ["a"], words: "Ask for a value, in a new state", scope: "machine", run: () => askFor() },
-  {
-    keys: ["r"],
-    words: "Read values back and confirm, in a new state",
-    scope: "machine",
-    run: () => confirmStep(),
-  },
-  {
-    keys: ["n"],
-    words: "Add a state behind the selected one",
-    scope: "machine",
-    run: (state) => addState(state || null),
-  },
-  { keys: ["c"], words: "Connect the state", scope: "state", run: connect },
-  { keys: ["F2"], words: "Rename the state", scope: "state", run: (state) => rename(state) },
-  { keys: ["Mod+c"], words: "Copy states", scope: "machine", run: () => undefined },
-  { keys: ["Mod+v"], words: "Paste states", scope: "machine", run: () => undefined },
-  { keys: ["Mod+d"], words: "Duplicate", scope: "machine", run: () => duplicate(selected()) },
-  { keys: ["Mod+a"], words: "Select all states", scope: "machine", run: () => select(allStates()) },
-  {
-    keys: ["Delete", "Backspace"],
-    words: "Delete what is selected",
-    scope: "machine",
-    run: () => remove(selected()),
-  },
-  { keys: ["?"], words: "Show this list", scope: "document", run: () => showShortcuts() },
+  ["page", "Save", () => save(), "Mod+s"],
+  ["page", "Open a file", askFile, "Mod+o"],
+  ["page", "Find a state or a transition", find, "Mod+k"],
+  ["document", "Undo", undo, "Mod+z"],
+  ["document", "Redo", redo, "Mod+y", "Mod+Shift+z"],
+  ["machine", "Show the canvas", () => show("canvas"), "1"],
+  ["machine", "Show the outline", () => show("outline"), "2"],
+  ["machine", "Show the text", () => show("text"), "3"],
+  ["machine", "Ask for a value, in a new state", () => askFor(), "a"],
+  ["machine", "Read values back and confirm, in a new state", () => confirmStep(), "r"],
+  ["machine", "Add a state behind the selected one", (state) => addState(state || null), "n"],
+  ["state", "Connect the state", connect, "c"],
+  ["state", "Rename the state", (state) => rename(state), "F2"],
+  ["machine", "Copy states", nothing, "Mod+c"],
+  ["machine", "Paste states", nothing, "Mod+v"],
+  ["machine", "Duplicate", () => duplicate(selected()), "Mod+d"],
+  ["machine", "Select all states", () => select(allStates()), "Mod+a"],
+  ["machine", "Delete what is selected", () => remove(selected()), "Delete", "Backspace"],
+  ["document", "Show this list", () => showShortcuts(), "?"],
 ];
 
 /** Keys that other parts of the page and the browser read, for the list alone. */
@@ -73,13 +59,11 @@ const shown = (keys: string): string =>
 
 export const showShortcuts = () =>
   showPage("Keys", [
-    ...SHORTCUTS.map(({ keys, words }) => ({
-      value: words,
-      label: keys.map(shown).join(" or "),
-      hint: words,
-    })),
-    ...OTHERS.map(([keys, words]) => ({ value: words, label: keys, hint: words })),
+    ...SHORTCUTS.map(([, words, , ...keys]) => rowOf(keys.map(shown).join(" or "), words)),
+    ...OTHERS.map(([keys, words]) => rowOf(keys, words)),
   ]);
+
+const rowOf = (label: string, words: string) => ({ value: words, label, hint: words });
 
 function keysOf(event: KeyboardEvent): string {
   const isLetter = /^[a-z]$/i.test(event.key);
@@ -99,9 +83,9 @@ const isTyping = (target: EventTarget | null): boolean =>
 const isField = (target: EventTarget | null): boolean =>
   target instanceof HTMLElement && target.dataset["field"] !== undefined;
 
-function works({ scope, keys }: Shortcut, event: KeyboardEvent, state: string): boolean {
+function works([scope, , , key = ""]: Shortcut, event: KeyboardEvent, state: string): boolean {
   if (scope === "page") return true;
-  const isUndo = keys[0]!.startsWith("Mod");
+  const isUndo = key.startsWith("Mod");
   if (scope === "document") {
     return !isTyping(event.target) || (isUndo && isField(event.target));
   }
@@ -113,13 +97,13 @@ function works({ scope, keys }: Shortcut, event: KeyboardEvent, state: string): 
 function onKey(event: KeyboardEvent): void {
   if (getState().path === null || document.querySelector("dialog[open]")) return;
   const pressed = keysOf(event);
-  const found = SHORTCUTS.find((one) => one.keys.includes(pressed));
+  const found = SHORTCUTS.find(([, , , ...keys]) => keys.includes(pressed));
   const [id = ""] = selected();
   const state = selected().length === 1 && !isEdge(id) ? id : "";
   // The browser's own copy and paste bring their events.
   if (!found || pressed === "Mod+c" || pressed === "Mod+v" || !works(found, event, state)) return;
   event.preventDefault();
-  void found.run(state);
+  void found[2](state);
 }
 
 const isInMachine = (event: Event): boolean => {

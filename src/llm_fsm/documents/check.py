@@ -31,7 +31,7 @@ from llm_fsm.definition.compat.other_tools import (
 )
 from llm_fsm.definition.plain import NotPlainError, plain
 from llm_fsm.documents.files import FilePath, beside, decoded, name_of, read, read_called, stem_of
-from llm_fsm.documents.translations import with_translations
+from llm_fsm.documents.translations import Edits, with_translations
 from llm_fsm.errors import DefinitionError, Finding, Place
 from llm_fsm.lint.blocking import BLOCKING
 from llm_fsm.lint.document import Called, Document, FlowReader, Placed
@@ -41,12 +41,16 @@ from llm_fsm.lint.suppressions import read_suppressions
 
 
 class CheckOptions(NamedTuple):
-    """Options of a check. With `loading`, only the rules run that keep a machine from running."""
+    """Options of a check. With `loading`, only the rules run that keep a machine from running.
+
+    `edits` are translations that are not in their files yet.
+    """
 
     file: str | None = None
     token_budget: int | None = None
     flow: FlowReader | None = None
     loading: bool = False
+    edits: Edits | None = None
 
 
 class Checked(NamedTuple):
@@ -98,27 +102,29 @@ def check_data(data: bytes, *, file: str, token_budget: int | None = None) -> li
     return check_text(text, CheckOptions(file=file, token_budget=token_budget)).findings
 
 
-def check_edited(text: str, *, file: str) -> list[Finding]:
+def check_edited(text: str, *, file: str, edits: Edits | None = None) -> list[Finding]:
     """Check a text that was not saved yet, as if it were in its file.
 
     Args:
         text: The text.
         file: The path of its file, which need not exist. Definitions that it calls are read
             beside it.
+        edits: Translations that were not saved yet.
 
     Returns:
         The findings, sorted by position. Those about a file of translations have no position.
     """
-    options = CheckOptions(file=file, flow=partial(_read_flow, file))
+    options = CheckOptions(file=file, flow=partial(_read_flow, file), edits=edits)
     return [_in_text(found, file) for found in check_text(text, options).findings]
 
 
 def _in_text(found: Finding, file: str) -> Finding:
-    """Return a finding about another file as one about the languages of the text."""
+    """Return a finding about another file as one about the translation, or about the languages."""
     if found.file == file:
         return found
-    message = f"{found.file}:{found.line}: {found.message}"
-    return replace(found, file=file, message=message, pointer="/languages", line=None, column=None)
+    message = f"{found.file}:{found.line or 1}: {found.message}"
+    pointer = found.pointer or "/languages"
+    return replace(found, file=file, message=message, pointer=pointer, line=None, column=None)
 
 
 def called_by(files: Sequence[str]) -> set[str]:
@@ -199,7 +205,7 @@ def _check(value: object, options: CheckOptions) -> Checked:
     if options.file:
         stem = stem_of(options.file)
     upgraded = upgrade(written, partial(rewrite, stem=stem))
-    translated = with_translations(upgraded.document, options.file)
+    translated = with_translations(upgraded.document, options.file, options.edits)
     formed = form.examine(translated.document)
     found = [*upgraded.findings, *translated.findings, *_written(formed.findings, upgraded)]
     judged = formed.document if options.loading else formed.meant

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from io import BytesIO, StringIO
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, TextMap, object_at, step
+from llm_fsm._json import JsonDict, JsonMap, TextMap, object_at, step, steps
 from llm_fsm.definition.codes import finding
 from llm_fsm.documents.files import read_called, stem_of
 from llm_fsm.errors import DefinitionError, Finding
@@ -26,6 +26,19 @@ _FORMATS = frozenset(("python-format", "python-brace-format"))
 _UNQUOTED = re.compile(
     r'^(?>msg\w+(?:\[\d+\])?[ \t]*|(?="))(?!"(?:[^"\\\n]|\\.)*"[ \t\r]*$)', re.MULTILINE
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """A text in another language. `source` is the definition's own text that it was made from."""
+
+    source: str
+    text: str
+    fuzzy: bool = False
+
+
+Edits = Mapping[str, Translation]
+"""Translations that are not in their files yet, by their place: `/texts/TAG/POINTER`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +73,9 @@ def languages_of(document: JsonMap) -> list[str]:
     return [tag for _, tag in further_languages(Document(Placed("", document)))]
 
 
-def with_translations(document: JsonMap, file: str | None) -> Translated:
+def with_translations(
+    document: JsonMap, file: str | None, edits: Edits | None = None
+) -> Translated:
     """Return a document with the texts that are in the files beside it.
 
     An entry that is fuzzy, or whose text is another one today, does not count.
@@ -68,6 +83,7 @@ def with_translations(document: JsonMap, file: str | None) -> Translated:
     Args:
         document: The document in today's form.
         file: The path of its file. Nothing is read where there is no such file.
+        edits: Translations that count in place of those in the files.
     """
     tags = languages_of(document)
     if not tags or file is None or not os.path.exists(file):
@@ -78,7 +94,7 @@ def with_translations(document: JsonMap, file: str | None) -> Translated:
     for tag in tags:
         place = file_of_language(file, tag)
         try:
-            catalog = read_catalog(file, tag)
+            catalog = edited_catalog(file, tag, edits or {})
         except DefinitionError as error:
             found.findings.extend(error.findings)
             continue
@@ -86,10 +102,12 @@ def with_translations(document: JsonMap, file: str | None) -> Translated:
             entry = catalog.get(text, context=pointer)
             if entry is None or not entry.string:
                 continue
-            places[f"/texts/{tag}{step(pointer)}"] = place, entry.lineno
+            spot = f"/texts/{tag}{step(pointer)}"
+            places[spot] = place, entry.lineno
             if entry.fuzzy:
                 hint = "check the translation, and remove the mark `fuzzy`"
-                fuzzy = finding("fuzzy-translation", f"this text is fuzzy: {pointer}", hint=hint)
+                message = f"this text is fuzzy: {pointer}"
+                fuzzy = finding("fuzzy-translation", message, pointer=spot, hint=hint)
                 found.findings.append(replace(fuzzy, file=place, line=entry.lineno, column=1))
             else:
                 texts[tag] = {**texts.get(tag, {}), pointer: entry.string}
@@ -129,6 +147,48 @@ def read_catalog(file: str, tag: str) -> Any:
     hint = 'write each text in one line as msgstr "…", with \\" for a quote'
     bad = finding("bad-translations", f"this is no gettext file: {reason}", hint=hint)
     raise DefinitionError([replace(bad, file=place, line=line, column=1)])
+
+
+def edited_catalog(file: str, tag: str, edits: Edits) -> Any:
+    """Return the catalogue of a `.po` file as it is with the edits of its language.
+
+    Args:
+        file: The path of the definition.
+        tag: The language.
+        edits: The edits of all languages.
+
+    Raises:
+        DefinitionError: It cannot be read.
+    """
+    catalog = read_catalog(file, tag)
+    for place, edit in edits.items():
+        _, language, pointer = steps(place)
+        if language != tag or not edit.source:
+            continue
+        entry = catalog.get(edit.source, context=pointer)
+        if entry is None:
+            entry = catalog.add(edit.source, context=pointer)
+        # Half a character is an error here; Babel would write another text.
+        edit.text.encode()
+        entry.string = edit.text
+        entry.flags.discard("fuzzy")
+        if edit.fuzzy:
+            entry.flags.add("fuzzy")
+    return catalog
+
+
+def updated(catalog: Any, texts: TextMap) -> Any:
+    """Return a catalogue with the texts of today: new ones are added, changed ones are fuzzy.
+
+    Args:
+        catalog: The catalogue, which is changed.
+        texts: Each text, by its pointer.
+    """
+    template = catalog_of(texts, catalog.project)
+    # Else the file would change each time.
+    template.creation_date = catalog.creation_date
+    catalog.update(template)
+    return catalog
 
 
 def catalog_of(texts: TextMap, name: str, tag: str | None = None) -> Any:

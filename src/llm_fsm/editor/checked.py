@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from llm_fsm._json import JsonDict, JsonMap, object_at, places_of, step, steps
 from llm_fsm._text import units
 from llm_fsm.definition.compat.foreign import rewrite
-from llm_fsm.definition.compat.legacy import upgrade
+from llm_fsm.definition.compat.legacy import Upgraded, upgrade
 from llm_fsm.definition.json_source import LineStarts, SourceError, lines_of, scan
 from llm_fsm.definition.plain import NotPlainError, plain
 from llm_fsm.documents.check import check_edited
@@ -25,6 +24,7 @@ from llm_fsm.documents.draw.extract import (
     with_unknown,
 )
 from llm_fsm.documents.files import stem_of
+from llm_fsm.documents.translations import Edits
 from llm_fsm.editor.folder import Folder, beside_in
 from llm_fsm.editor.models import (
     CheckedText,
@@ -62,7 +62,13 @@ def kind_of_value(value: object, path: str) -> FileKind:
 
 
 def check_written(
-    text: str, path: str, folder: Folder, *, fixes: bool = True, findings: bool = True
+    text: str,
+    path: str,
+    folder: Folder,
+    *,
+    edits: Edits | None = None,
+    fixes: bool = True,
+    findings: bool = True,
 ) -> CheckedText:
     """Read and check a text.
 
@@ -70,6 +76,7 @@ def check_written(
         text: The text, which need not be saved.
         path: Its path below the folder.
         folder: The folder, in which definitions that it calls are read.
+        edits: Translations, which need not be saved.
         fixes: True tries safe corrections, too.
         findings: False leaves out the findings of a definition, which take most of the time. Faults
             of other files are found in any case.
@@ -95,7 +102,7 @@ def check_written(
         checked.graph = _graph(workflow_picture(checked.value), checked.findings)
     elif checked.kind == "definition":
         if findings:
-            checked.findings = _rows(check_edited(text, file=file), offsets)
+            checked.findings = _rows(check_edited(text, file=file, edits=edits), offsets)
         if fixes and checked.findings:
             checked.fix = _offer(text, file)
         checked.graph = definition_graph(checked.value, path, folder, checked.findings)
@@ -145,7 +152,7 @@ def _of_tests(text: str, path: str, folder: Folder) -> list[FindingRow]:
     try:
         suite_of(text, file=folder.place(path))
     except SuiteError as error:
-        lines = str(error).replace(folder.root + os.sep, "").splitlines()
+        lines = folder.shortened(str(error)).splitlines()
         return [
             FindingRow(code="T001", name="bad-test", level="error", message=line) for line in lines
         ]
@@ -184,6 +191,11 @@ def _of_workflow(value: Any, text: str, offsets: _Offsets) -> Iterator[FindingRo
 # -- definitions
 
 
+def todays(value: JsonMap, path: str) -> Upgraded:
+    """Return a parsed definition in today's form. Raises NotPlainError."""
+    return upgrade(plain(value), partial(rewrite, stem=stem_of(path)))
+
+
 def definition_graph(
     value: JsonMap, path: str, folder: Folder, rows: Iterable[FindingRow]
 ) -> Graph:
@@ -199,10 +211,9 @@ def definition_graph(
         The graph.
     """
     try:
-        written = plain(value)
+        upgraded = todays(value, path)
     except NotPlainError:
         return Graph()
-    upgraded = upgrade(written, partial(rewrite, stem=stem_of(path)))
     document = Document(Placed("", upgraded.document))
     graph = _graph(picture_of(document, Details()), rows, upgraded.origin)
     graph.patterns = document.root.names("patterns")

@@ -51,8 +51,5 @@ def compared(body: DiffBody, folder: Folder) -> DiffAnswer:
     except (DefinitionError, SourceError) as error:
         answer.reason = f"one of the two cannot run, so they are compared as text: {error}"
         return answer
-    answer.changes = [
-        ChangeRow(impact=one.impact, message=one.message, reason=one.reason, pointer=one.pointer)
-        for one in diff(old, new)
-    ]
+    answer.changes = [ChangeRow.model_validate(one) for one in diff(old, new)]
     return answer

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.documents.files import MAX_BYTES, FilePath, beside, decoded, write
 from llm_fsm.editor.models import FileConflict
 from llm_fsm.errors import DefinitionError, hinted, os_reason
@@ -21,6 +22,8 @@ MAX_FILES = 2_000
 MAX_SEEN = 20_000
 """Entries of the folder tree that a listing looks at, so that a home folder is listed at once."""
 _ENDING = ".json"
+_TEXTS = ".po"
+"""The ending of a file with the texts of a definition in another language."""
 _SKIPPED = frozenset({"node_modules", "__pycache__"})
 
 
@@ -69,7 +72,7 @@ class Folder:
             )
         if path.startswith("/") or ".." in parts or "." in parts or "" in parts:
             raise Problem("forbidden", f"{path[:200]!r} is no path below the folder of the studio")
-        if not path.endswith(_ENDING):
+        if not path.endswith((_ENDING, _TEXTS)):
             raise Problem(
                 "invalid", f"{path[:200]!r}: the studio opens files whose names end with {_ENDING}"
             )
@@ -85,6 +88,10 @@ class Folder:
                 "forbidden", f"{path[:200]!r}: a link leads out of the folder of the studio"
             )
         return real
+
+    def shortened(self, words: str) -> str:
+        """Return words in which the paths of files begin below the folder."""
+        return words.replace(self.root + os.sep, "")
 
     def exists(self, path: str) -> bool:
         """Return true if there is a file at a path below the folder."""
@@ -196,6 +203,15 @@ class Folder:
             if path.endswith(_ENDING):
                 found.append(path)
         return found, False
+
+    def values(self, ending: str = _ENDING) -> Iterator[tuple[str, str, object]]:
+        """Yield the path, the text and the value of each file that can be read as JSON."""
+        for path in self.listing()[0]:
+            if not path.endswith(ending):
+                continue
+            with suppress(Problem, SourceError):
+                text = self.read(path).text
+                yield path, text, parse(text)
 
     def _walk(self) -> Iterator[str]:
         for place, folders, names in os.walk(self.root):

@@ -1,4 +1,4 @@
-"""Tests that follow the renamings in their definition when it is saved."""
+"""Files that are saved with a definition: tests that follow its renamings, and its texts."""
 
 from __future__ import annotations
 
@@ -12,48 +12,53 @@ from llm_fsm.documents.renaming import Renaming, composed
 from llm_fsm.editor.folder import Folder, OnDisk
 from llm_fsm.editor.models import SaveBody, SavedFile
 from llm_fsm.editor.scenarios import tests_of
+from llm_fsm.editor.translations import edited_files
 from llm_fsm.server.problems import Problem
 from llm_fsm.testing.scenarios.names import renamed
 
 
 class Follower(NamedTuple):
-    """A file of tests as it is on disk, and its text after the renamings."""
+    """A file as it is on disk, None if there is none yet, and its new text."""
 
     path: str
-    found: OnDisk
+    found: OnDisk | None
     text: str
 
 
 def save(folder: Folder, body: SaveBody) -> SavedFile:
-    """Save a text, and the tests beside it that follow its renamings.
+    """Save a text, the tests beside it that follow its renamings, and its translations.
 
     All that can refuse the save is tried before the first byte is written.
 
     Args:
         folder: The folder.
-        body: The text, and the renamings since the last save.
+        body: The text, and the renamings and translations since the last save.
 
     Returns:
-        The file, and the files of tests that followed.
+        The file, and the files that were saved with it.
 
     Raises:
-        Problem: 409 with `conflict` if the file is another one now, 403 if it or a file of tests
+        Problem: 409 with `conflict` if the file is another one now, 403 if it or one of the others
             cannot be written, 422 if tests have the old and the new name in one object.
+        DefinitionError: A file of texts cannot be read.
     """
     followers = _followers(folder, body)
+    for path, text in edited_files(body, folder):
+        followers.append(Follower(path, folder.find(path), text))
     for one in followers:
-        if not one.found.writable:
-            words = f"{one.path} follows the renaming, but it is read-only: allow writing it"
+        if one.found is not None and not one.found.writable:
+            words = f"{one.path} changes with it, but it is read-only: allow writing it"
             raise Problem("forbidden", f"{words}; nothing was saved")
     found, is_new = folder.write(body.path, body.text, base=body.base, overwrite=body.overwrite)
     for one in followers:
-        folder.write(one.path, one.text, base=one.found.sha256)
+        base = None if one.found is None else one.found.sha256
+        folder.write(one.path, one.text, base=base)
     return SavedFile(
         path=body.path,
         sha256=found.sha256,
         modified=found.modified,
         unchanged=not is_new,
-        tests=[one.path for one in followers],
+        others=[one.path for one in followers],
     )
 
 

@@ -14,6 +14,8 @@ from llm_fsm.documents.renaming import Renaming, references, renamed
 from llm_fsm.editor import models as gesture
 from llm_fsm.editor.checked import branches, kind_of_value
 
+_TASK: JsonDict = {"objective": "", "key_results": [], "tools": []}
+"""A new state of a workflow."""
 _LISTS = frozenset({"transitions", "global_transitions"})
 _OPTIONS = frozenset({"on_timeout", "on_exhausted"})
 _POSITIONS = ("/ui/positions", "/graph_layout", "/graph_layout/positions")
@@ -219,7 +221,7 @@ def _insert_state(text: str, document: JsonDict, given: gesture.InsertState) -> 
 def _on_workflow(text: str, document: JsonDict, given: gesture.Gesture) -> str:
     match given:
         case gesture.AddState():
-            value = {"objective": "", "key_results": [], "tools": [], **given.value}
+            value = {**_TASK, **given.value}
             if not object_at(document, "states"):
                 value.setdefault("is_initial", True)
             return _with_state(text, document, given.id, value, given.after)
@@ -243,7 +245,7 @@ def _on_workflow(text: str, document: JsonDict, given: gesture.Gesture) -> str:
         case gesture.InsertState():
             target = _branch(document, given.pointer)
             text = patch.replace_scalars(text, [(given.pointer, given.id)])
-            value = {"objective": "", "key_results": [], "tools": [], **given.value}
+            value = {**_TASK, **given.value}
             text = _with_state(text, document, given.id, value, steps(given.pointer)[1])
             return patch.set_value(text, _way(given.id), target)
     raise PatchError(f"a workflow has no gesture {given.do!r}")

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from llm_fsm._json import JsonDict
 from llm_fsm.documents.draw.extract import EVERYWHERE
+from llm_fsm.documents.translations import Translation
 from llm_fsm.errors import Level
 
 FileKind = Literal["definition", "workflow", "tests", "layout", "other"]
@@ -32,6 +33,13 @@ def _beginning(text: str) -> str:
 
 PictureWords = Annotated[str, AfterValidator(_beginning)]
 """A text as pictures show it: its beginning."""
+
+
+Translations = Annotated[
+    dict[Annotated[str, Field(pattern=r"^/texts/[A-Za-z0-9-]+/[^/]+$")], Translation],
+    Field(max_length=100_000),
+]
+"""Translations by their place, `/texts/TAG/POINTER`."""
 
 
 def _waiting(source: str) -> str | None:
@@ -56,11 +64,23 @@ class FileEntry(_Shape):
     writable: bool = True
 
 
+class ReleaseRow(_Shape):
+    """A release: a share of new conversations that begins on another definition."""
+
+    path: str
+    name: str
+    state: str
+    """The share and whether a guard has stopped it in words; or what is wrong with the file."""
+    arms: list[str] = []
+    """The arms with their files and the beginnings of their identities."""
+
+
 class Listing(_Shape):
     """All files that the studio can open."""
 
     folder: str
     files: list[FileEntry]
+    releases: list[ReleaseRow] = []
     truncated: bool = False
     """True if the folder has more files than are listed."""
 
@@ -209,6 +229,28 @@ class TextBody(_Shape):
     text: str = Field(max_length=MAX_TEXT)
 
 
+class EditedBody(TextBody):
+    """A text and translations that need not be saved."""
+
+    translations: Translations = {}
+
+
+class TextRow(_Shape):
+    """A text that users read. `translations` has one for each further language."""
+
+    pointer: str
+    text: str
+    translations: dict[str, Translation] = {}
+
+
+class Texts(_Shape):
+    """All texts of a definition. `language` is its own, `languages` are the further ones."""
+
+    language: str
+    languages: list[str]
+    rows: list[TextRow] = []
+
+
 class RenamedName(_Shape):
     """A state or a context key that was renamed."""
 
@@ -228,6 +270,8 @@ class SaveBody(_Shape):
     """True writes whatever is on disk, after the author saw both versions."""
     renamings: list[RenamedName] = Field(default=[], max_length=10_000)
     """The renamings since the last save, in order, which the tests of the definition follow."""
+    translations: Translations = {}
+    """The translations that are other ones since the last save, for the files of texts."""
 
 
 class SavedFile(_Shape):
@@ -238,8 +282,8 @@ class SavedFile(_Shape):
     modified: float
     unchanged: bool = False
     """True if the file had these bytes already."""
-    tests: list[str] = []
-    """The files of tests that followed a renaming."""
+    others: list[str] = []
+    """The files that were saved with it: tests that followed a renaming, and texts."""
 
 
 class FileConflict(_Shape):
@@ -386,7 +430,7 @@ Gesture = (
 )
 
 
-class GestureBody(TextBody):
+class GestureBody(EditedBody):
     """Gestures to make on a text, in order."""
 
     gestures: list[OneGesture] = Field(max_length=1000)

@@ -11,6 +11,7 @@ from typing import Any
 from llm_fsm._json import JsonMap, member, of_kind
 from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.documents import patch
+from llm_fsm.documents.files import beside
 from llm_fsm.documents.loader import load_text
 from llm_fsm.editor import models
 from llm_fsm.editor.folder import Folder
@@ -99,7 +100,7 @@ def _play_case(studio: Studio, path: str, name: str) -> tuple[bool | None, str]:
         loaded = _loaded(folder, path, folder.read(path).text)
         [result] = play_loaded(loaded, _options(studio), names=[name]).results
     except (SuiteError, DefinitionError) as error:
-        return None, _without(folder, str(error))
+        return None, folder.shortened(str(error))
     failures = "\n".join(one.message for one in result.failures)
     return result.passed, failures
 
@@ -122,7 +123,7 @@ def run_tests(studio: Studio, body: models.RunTestsBody) -> models.RanTests:
         try:
             found = _played(studio, path, body)
         except (SuiteError, DefinitionError) as error:
-            answer.reason = _without(folder, str(error))
+            answer.reason = folder.shortened(str(error))
             continue
         answer.results += [_row(path, one) for one in found.results]
         if found.covered is not None:
@@ -145,16 +146,9 @@ def tests_of(folder: Folder, path: str) -> list[str]:
     """Return the files of tests that name a definition as theirs."""
     found = []
     target = folder.place(path)
-    for name in folder.listing()[0]:
-        if not name.endswith(ENDING):
-            continue
-        try:
-            value = parse(folder.read(name).text)
-        except (SourceError, Problem):
-            continue
+    for name, _, value in folder.values(ENDING):
         named = member(value, "definition")
-        place = os.path.dirname(folder.place(name))
-        if isinstance(named, str) and os.path.normpath(os.path.join(place, named)) == target:
+        if isinstance(named, str) and beside(folder.place(name), named) == target:
             found.append(name)
     return found
 
@@ -224,7 +218,3 @@ def _row(path: str, result: Result) -> models.RanTest:
         line=result.line or None,
         states=list(dict.fromkeys(states)),
     )
-
-
-def _without(folder: Folder, words: str) -> str:
-    return words.replace(folder.root + os.sep, "")

@@ -14,15 +14,10 @@ export class ServerProblem extends Error {
 }
 
 function takeToken(): string {
-  const given =
-    new URLSearchParams(location.hash.slice(1)).get("token") ??
-    new URLSearchParams(location.search).get("token");
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
   if (given) {
     sessionStorage.setItem(TOKEN_PLACE, given);
-    const search = new URLSearchParams(location.search);
-    search.delete("token");
-    const rest = search.toString();
-    history.replaceState(null, "", location.pathname + (rest ? `?${rest}` : ""));
+    history.replaceState(null, "", location.pathname + location.search);
   }
   return sessionStorage.getItem(TOKEN_PLACE) ?? "";
 }
@@ -92,7 +87,8 @@ export const api = {
     send("DELETE", `api/file?path=${id(path)}&base=${id(base)}`),
   save: (body: T.SaveBody) => put<T.SavedFile>("api/file", body),
   saveLayout: (body: T.LayoutBody) => put<T.Layout>("api/layout", body),
-  check: (body: T.TextBody) => post<T.CheckedText>("api/check", body),
+  check: (body: T.EditedBody) => post<T.CheckedText>("api/check", body),
+  texts: (body: T.EditedBody) => post<T.Texts>("api/texts", body),
   gestures: (body: T.GestureBody) => post<T.Patched>("api/patch", body),
   condition: (body: T.ConditionBody) => post<T.ConditionAnswer>("api/condition", body),
   templates: () => get<T.Template[]>("api/templates"),
@@ -116,5 +112,5 @@ export const api = {
       `api/stored?words=${id(words)}${after === null ? "" : `&after=${id(after)}`}`,
     ),
   openStored: (conversation: string) => get<T.TalkView>(`api/conversation?id=${id(conversation)}`),
-  overlays: (body: T.TextBody) => post<T.Overlays>("api/overlays", body),
+  overlays: (body: T.OverlayBody) => post<T.Overlays>("api/overlays", body),
 };

@@ -38,6 +38,7 @@ export interface DiffBody {
   path?: string; text: string; other?: string | null; before?: string | null; commit?: string;
 }
 export interface DuplicateState { do: "duplicate_state"; id: string; to: string; }
+export interface EditedBody { path?: string; text: string; translations?: Record<string, unknown>; }
 export interface ExportBody {
   path?: string; text: string;
   form: "python" | "json" | "mermaid" | "svg" | "png" | "dot" | "procedure";
@@ -61,7 +62,9 @@ export interface FlowFigures {
   tokens: number; seconds: number;
 }
 export interface ForkBody { turn: number; message?: string | null; text?: string | null; }
-export interface GestureBody { path?: string; text: string; gestures: Array<OneGesture>; }
+export interface GestureBody {
+  path?: string; text: string; translations?: Record<string, unknown>; gestures: Array<OneGesture>;
+}
 export interface GitCommit { id: string; time: number; words: string; }
 export interface Graph {
   name: string; initial: string | null; nodes: Array<GraphNode>; edges: Array<GraphEdge>;
@@ -87,7 +90,9 @@ export interface Layout {
 export interface LayoutBody {
   path: string; positions: Record<string, CanvasPoint>; folded?: Array<string>;
 }
-export interface Listing { folder: string; files: Array<FileEntry>; truncated: boolean; }
+export interface Listing {
+  folder: string; files: Array<FileEntry>; releases: Array<ReleaseRow>; truncated: boolean;
+}
 export interface MessageBody { text?: string | null; choice?: unknown; }
 export interface ModelCall {
   messages: Array<Record<string, unknown>> | null; reply: string; input_tokens: number | null;
@@ -102,6 +107,7 @@ export interface Opened {
   path: string; text: string; sha256: string; writable: boolean; checked: CheckedText;
   layout: Layout;
 }
+export interface OverlayBody { path?: string; text: string; limit?: number; }
 export interface Overlays { conversations: number; truncated: boolean; flows: Array<FlowFigures>; }
 export interface Patched { text: string; checked: CheckedText; }
 export interface PausedRow {
@@ -116,6 +122,7 @@ export interface RanTests {
   results: Array<RanTest>; passed: number; failed: number; covered: Array<string>;
   missed: Array<string>; share: number; reason: string | null;
 }
+export interface ReleaseRow { path: string; name: string; state: string; arms: Array<string>; }
 export interface RenameKey { do: "rename_key"; pointer: string; to: string; }
 export interface RenameState { do: "rename_state"; id: string; to: string; }
 export interface RenamedName { kind: "state" | "key"; name: string; to: string; }
@@ -129,11 +136,11 @@ export interface Repoint {
 export interface RunTestsBody { path: string; text?: string | null; }
 export interface SaveBody {
   path: string; text: string; base?: string | null; overwrite?: boolean;
-  renamings?: Array<RenamedName>;
+  renamings?: Array<RenamedName>; translations?: Record<string, unknown>;
 }
 export interface SaveTestBody { name: string; path?: string | null; }
 export interface SavedFile {
-  path: string; sha256: string; modified: number; unchanged: boolean; tests: Array<string>;
+  path: string; sha256: string; modified: number; unchanged: boolean; others: Array<string>;
 }
 export interface SavedTest { path: string; name: string; passed: boolean | null; message: string; }
 export interface SetValue { do: "set"; pointer: string; value: unknown; }
@@ -165,10 +172,14 @@ export interface Template {
   name: string; title: string; description: string;
   kind: "definition" | "workflow" | "tests" | "layout" | "other";
 }
-export interface TextBody { path?: string; text: string; }
+export interface TextRow {
+  pointer: string; text: string; translations: Record<string, Translation>;
+}
+export interface Texts { language: string; languages: Array<string>; rows: Array<TextRow>; }
 export interface ToolRun {
   name: string; arguments: unknown; result: unknown; error: string | null;
 }
+export interface Translation { source: string; text: string; fuzzy: boolean; }
 export interface TurnInspection {
   turn: TurnRow; why: Record<string, unknown>; calls: Array<ModelCall>;
   before: Record<string, unknown>; after: Record<string, unknown>; changed: Array<ChangedKey>;

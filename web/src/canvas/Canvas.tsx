@@ -4,7 +4,7 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { isEdge } from "../state/machine";
 import { present, useStudio } from "../state/store";
 import { Picture } from "./Picture";
-import type { Size } from "./viewport";
+import type { Size } from "./shapes";
 
 export default function Canvas() {
   const selected = useStudio((state) => state.selected);

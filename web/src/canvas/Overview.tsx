@@ -2,17 +2,14 @@
 import { useReactFlow, useStore } from "@xyflow/react";
 import { useMemo } from "preact/hooks";
 import type { Positions } from "../state/store";
-import { boundsOf } from "./layout";
-import { HEIGHT, WIDTH } from "./shapes";
+import { HEIGHT, WIDTH, boundsOf } from "./shapes";
 
 export function Overview({ places }: { places: Positions }) {
   const flow = useReactFlow();
-  const x = useStore((store) => store.transform[0]);
-  const y = useStore((store) => store.transform[1]);
-  const zoom = useStore((store) => store.transform[2]);
+  const [x, y, zoom] = useStore((store) => store.transform);
   const width = useStore((store) => store.width);
   const height = useStore((store) => store.height);
-  const { left, top, right, bottom } = useMemo(() => boundsOf([...places.values()]), [places]);
+  const bounds = useMemo(() => boundsOf([...places.values()]), [places]);
   const boxes = useMemo(
     () =>
       [...places.values()].map((at) => `M${at.x},${at.y}h${WIDTH}v${HEIGHT}h${-WIDTH}z`).join(""),
@@ -26,13 +23,13 @@ export function Overview({ places }: { places: Positions }) {
     void flow.setCenter(at.x, at.y, { zoom });
   };
   // The lines of the window are as thick in a large machine as in a small one.
-  const stroke = Math.max((right - left) / 200, (bottom - top) / 150) * 1.5;
+  const stroke = Math.max(bounds.width / 200, bounds.height / 150) * 1.5;
   return (
     <svg
       class="overview"
       role="img"
       aria-label="Map"
-      viewBox={`${left} ${top} ${right - left} ${bottom - top}`}
+      viewBox={`${bounds.left} ${bounds.top} ${bounds.width} ${bounds.height}`}
       onPointerDown={go}
       onPointerMove={go}
     >

@@ -35,8 +35,8 @@ import {
 } from "./parts";
 import { besides, moved, pick } from "./proposals";
 import { routeOf } from "./route";
-import { HEIGHT, type LaidOut, MANY, type Point, type Route, WIDTH } from "./shapes";
-import { type Size, firstView, isInView } from "./viewport";
+import { HEIGHT, type LaidOut, MANY, type Point, type Route, type Size, WIDTH } from "./shapes";
+import { firstView, isInView } from "./viewport";
 
 /** A picture of so few states needs no map. */
 const FEW = 12;
@@ -71,11 +71,6 @@ function wordsOf(node: GraphNode, marks: readonly string[], hidden: number): str
   return `State ${node.id}, ${kindWords(node.kind)}.${told}${group} ${node.purpose}`;
 }
 
-interface PictureProps {
-  readonly frame: Size;
-  readonly setLaying: (isLaying: boolean) => void;
-}
-
 /** Values that stay the same object for as long as a key has the same parts. React Flow skips what stays. */
 function useKept<V>(): (key: string, parts: readonly unknown[], make: () => V) => V {
   const kept = useRef(new Map<string, { parts: readonly unknown[]; value: V }>());
@@ -88,7 +83,13 @@ function useKept<V>(): (key: string, parts: readonly unknown[], make: () => V) =
   };
 }
 
-export function Picture({ frame, setLaying }: PictureProps) {
+export function Picture({
+  frame,
+  setLaying,
+}: {
+  frame: Size;
+  setLaying: (isLaying: boolean) => void;
+}) {
   const flow = useReactFlow();
   const version = useStudio(present);
   const path = useStudio((state) => state.path);

@@ -5,7 +5,7 @@ import type { Graph } from "../api/types";
 import { openFile } from "../state/files";
 import { layOut } from "./layout";
 import { pathOf } from "./route";
-import { HEIGHT, type LaidOut, WIDTH } from "./shapes";
+import { HEIGHT, type LaidOut, WIDTH, boundsOf } from "./shapes";
 import { Press } from "../views/Buttons";
 
 export function SubflowPicture({ flow }: { flow: string }) {
@@ -21,8 +21,7 @@ export function SubflowPicture({ flow }: { flow: string }) {
   }, [flow]);
   if (!drawn) return <p class="purpose">{problem || "Opening…"}</p>;
   const places = [...drawn.made.positions];
-  const right = Math.max(...places.map(([, at]) => at.x)) + WIDTH;
-  const bottom = Math.max(...places.map(([, at]) => at.y)) + HEIGHT;
+  const { right, bottom } = boundsOf(places.map(([, at]) => at));
   return (
     <figure class="subflow">
       <svg viewBox={`-4 -4 ${right + 8} ${bottom + 8}`} role="img" aria-label={`States of ${flow}`}>

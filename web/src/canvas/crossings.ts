@@ -32,14 +32,9 @@ interface Box {
 
 /** Return true for a line that goes through a box. */
 export function isOver(route: Route, { left, top, right, bottom }: Box): boolean {
-  const falling: Segment = [
-    { x: left, y: top },
-    { x: right, y: bottom },
-  ];
-  const rising: Segment = [
-    { x: left, y: bottom },
-    { x: right, y: top },
-  ];
+  const corner = (x: number, y: number): Point => ({ x, y });
+  const falling: Segment = [corner(left, top), corner(right, bottom)];
+  const rising: Segment = [corner(left, bottom), corner(right, top)];
   const isIn = ({ x, y }: Point) => x > left && x < right && y > top && y < bottom;
   return segmentsOf(route).some(
     (one) => one.some(isIn) || cross(one, falling) || cross(one, rising),

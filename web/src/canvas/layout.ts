@@ -11,7 +11,10 @@ import {
   type LayoutAnswer,
   type LayoutRequest,
   type Point,
+  type Size,
   WIDTH,
+  boundsOf,
+  boxOf,
 } from "./shapes";
 
 export const EVERYWHERE = "\u0000everywhere";
@@ -106,18 +109,6 @@ export function takeLayout(made: LaidOut, path: string | null): void {
   laidPath = path;
 }
 
-/** Return what the boxes at these places take up. */
-export function boundsOf(places: readonly Point[]) {
-  let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
-  for (const { x, y } of places) {
-    left = Math.min(left, x);
-    top = Math.min(top, y);
-    right = Math.max(right, x + WIDTH);
-    bottom = Math.max(bottom, y + HEIGHT);
-  }
-  return { left, top, right, bottom };
-}
-
 /** Return true for a box that lies on no state, no line and no label. */
 function isFree(at: Point, height: number, positions: Positions): boolean {
   const room = 12;
@@ -127,15 +118,14 @@ function isFree(at: Point, height: number, positions: Positions): boolean {
     right: at.x + WIDTH + room,
     bottom: at.y + height + room,
   };
-  const isOn = (x: number, y: number, width: number, high: number) =>
+  const isOn = ({ x, y, width = WIDTH, height: high = HEIGHT }: Point & Partial<Size>) =>
     x < box.right && x + width > box.left && y < box.bottom && y + high > box.top;
-  if ([...positions.values()].some(({ x, y }) => isOn(x, y, WIDTH, HEIGHT))) return false;
+  if ([...positions.values()].some(isOn)) return false;
   const laid = lastLayout();
   return allEdges().every((edge) => {
     const route = routeOf(edge, positions, laid);
     if (!route) return true;
-    const { x, y, width, height: high } = route.label;
-    return !isOver(route, box) && !isOn(x - width / 2, y - high / 2, width, high);
+    return !isOver(route, box) && !isOn(boxOf(route.label));
   });
 }
 

@@ -8,6 +8,9 @@ import {
   type Point,
   type Route,
   WIDTH,
+  boundsOf,
+  boxOf,
+  movedBy,
 } from "./shapes";
 import { crossingsOf } from "./crossings";
 import { labelSize } from "./labels";
@@ -115,18 +118,9 @@ function zoomOf(made: LaidOut, frame: Point): number {
 
 /** Return width and height of a picture with its labels. */
 function sizeOf({ positions, routes }: LaidOut): Point {
-  const xs: number[] = [];
-  const ys: number[] = [];
-  for (const { x, y } of positions.values()) {
-    xs.push(x, x + WIDTH);
-    ys.push(y, y + HEIGHT);
-  }
-  for (const { label } of routes.values()) {
-    xs.push(label.x - label.width / 2, label.x + label.width / 2);
-    ys.push(label.y - label.height / 2, label.y + label.height / 2);
-  }
-  const length = (all: readonly number[]) => Math.max(1, Math.max(...all) - Math.min(...all));
-  return { x: length(xs), y: length(ys) };
+  const labels = [...routes.values()].map(({ label }) => boxOf(label));
+  const { width, height } = boundsOf([...positions.values(), ...labels]);
+  return { x: Math.max(1, width), y: Math.max(1, height) };
 }
 
 function laidOut(
@@ -259,11 +253,7 @@ function straightened(
 const minus = (a: Point, b: Point): Point => ({ x: a.x - b.x, y: a.y - b.y });
 
 function shifted(made: LaidOut, by: Point): LaidOut {
-  const move = <One extends Point>(point: One): One => ({
-    ...point,
-    x: point.x + by.x,
-    y: point.y + by.y,
-  });
+  const move = <One extends Point>(point: One): One => movedBy(point, by.x, by.y);
   const places = [...made.positions].map(([id, at]) => [id, move(at)] as const);
   const routes = [...made.routes].map(([id, route]) => {
     return [id, { points: route.points.map(move), label: move(route.label) }] as const;

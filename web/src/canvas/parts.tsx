@@ -13,13 +13,13 @@ import {
 import type { GraphEdge, GraphNode } from "../api/types";
 import { insertState } from "../state/actions";
 import { openMenu } from "../state/menus";
-import { openPanel, select } from "../state/store";
+import { openDetails } from "../state/store";
 import { kindWords } from "../views/kinds";
 import type { Changes } from "./changes";
 import { LABEL_LINES, LABEL_WIDTH } from "./labels";
-import { boundsOf, labelOf } from "./layout";
+import { labelOf } from "./layout";
 import { pathOf } from "./route";
-import { type Direction, HEIGHT, type Point, type Route, WIDTH } from "./shapes";
+import { type Direction, HEIGHT, type Point, type Route, WIDTH, boundsOf } from "./shapes";
 import { SubflowPicture } from "./SubflowPicture";
 import { Press } from "../views/Buttons";
 
@@ -85,10 +85,7 @@ function Everywhere({ data }: NodeProps<EverywhereNode>) {
           key={one.id}
           class={`nodrag ${data.marks?.get(one.id) ?? ""} ${data.selected === one.id ? "chosen" : ""}`}
           title={one.label}
-          run={() => {
-            select([one.id]);
-            openPanel("details");
-          }}
+          run={() => openDetails(one.id)}
         >
           → {one.target} <small>{one.label}</small>
         </Press>
@@ -123,10 +120,7 @@ function Way(props: EdgeProps<WayEdge>) {
             }}
             title={[data.edge.label, data.edge.words].filter(Boolean).join("\n")}
             onContextMenu={(event) => openMenu(data.edge.id, event)}
-            onClick={() => {
-              select([data.edge.id]);
-              openPanel("details");
-            }}
+            onClick={() => openDetails(data.edge.id)}
           >
             {data.edge.level && <span class={`fault ${data.edge.level}`}>▲</span>}
             <span>{text}</span>
@@ -153,7 +147,7 @@ function Way(props: EdgeProps<WayEdge>) {
 /** Long lines are drawn pale, so that what is near can be read between them. */
 const isFar = (points: readonly Point[]): boolean => {
   const bounds = boundsOf(points);
-  return bounds.right - bounds.left + bounds.bottom - bounds.top > FAR;
+  return bounds.width + bounds.height > FAR;
 };
 
 export const nodeTypes = { state: StateBox, all: Everywhere };

@@ -1,7 +1,7 @@
 // Lines between states: those of the layout, which follow a state that is moved by as much as it is near.
 import type { Positions } from "../state/store";
 import { LABEL_WIDTH } from "./labels";
-import { HEIGHT, type LaidOut, type Point, type Route, WIDTH } from "./shapes";
+import { HEIGHT, type LaidOut, type Point, type Route, WIDTH, movedBy } from "./shapes";
 
 const RADIUS = 22;
 
@@ -59,11 +59,9 @@ function bent({ points, label }: Route, start: Point, end: Point): Route {
     lengths.push(lengths[n - 1]! + Math.hypot(b.x - a.x, b.y - a.y));
   }
   const whole = lengths.at(-1) || 1;
-  const move = <One extends Point>(point: One, part: number): One => ({
-    ...point,
-    x: point.x + start.x * (1 - part) + end.x * part,
-    y: point.y + start.y * (1 - part) + end.y * part,
-  });
+  const between = (a: number, b: number, part: number) => a * (1 - part) + b * part;
+  const move = <One extends Point>(point: One, part: number): One =>
+    movedBy(point, between(start.x, end.x, part), between(start.y, end.y, part));
   const distances = points.map((one) => Math.hypot(one.x - label.x, one.y - label.y));
   // A label lies between the two points that are nearest to it.
   const nearest = [...distances.keys()].toSorted((n, m) => distances[n]! - distances[m]!);

@@ -1,22 +1,49 @@
 // Sizes and shapes of the picture, for the page and for the worker that lays it out.
+import type { CanvasPoint } from "../api/types";
+
 export const WIDTH = 216;
 export const HEIGHT = 72;
 /** More states than this are drawn in view alone, and laid out in two steps. */
 export const MANY = 120;
 
-export interface Point {
-  readonly x: number;
-  readonly y: number;
-}
+export type Point = Readonly<CanvasPoint>;
 
 /** The way of the first state to the last one: from left to right, or from top to bottom. */
 export type Direction = "LR" | "TB";
 
-/** A label: its middle, and its size. */
-export interface Label extends Point {
+export interface Size {
   readonly width: number;
   readonly height: number;
 }
+
+/** A label: its middle, and its size. */
+export type Label = Point & Size;
+
+/** Return the place of a label as a box, by its corner. */
+export const boxOf = ({ x, y, width, height }: Label): Label => ({
+  x: x - width / 2,
+  y: y - height / 2,
+  width,
+  height,
+});
+
+/** Return what boxes take up. A state has no size of its own. */
+export function boundsOf(boxes: readonly (Point & Partial<Size>)[]) {
+  let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
+  for (const { x, y, width = WIDTH, height = HEIGHT } of boxes) {
+    left = Math.min(left, x);
+    top = Math.min(top, y);
+    right = Math.max(right, x + width);
+    bottom = Math.max(bottom, y + height);
+  }
+  return { left, top, right, bottom, width: right - left, height: bottom - top };
+}
+
+export const movedBy = <One extends Point>(point: One, x: number, y: number): One => ({
+  ...point,
+  x: point.x + x,
+  y: point.y + y,
+});
 
 /** A line as points, and its label. */
 export interface Route {

@@ -2,7 +2,7 @@
 import type { ReactFlowInstance, Viewport } from "@xyflow/react";
 import { lastLayout } from "./layout";
 import type { Shown, WayEdge } from "./parts";
-import { HEIGHT, type Point, WIDTH } from "./shapes";
+import { HEIGHT, type Point, type Size, WIDTH, boundsOf, boxOf } from "./shapes";
 
 /** A whole machine is shown at this size at least; a larger one begins at its first state. */
 const READABLE = 0.65;
@@ -11,32 +11,16 @@ const MARGIN = 48;
 /** The height of the tools that lie over the picture. */
 const TOOLS = 64;
 
-export interface Size {
-  readonly width: number;
-  readonly height: number;
-}
-
 /** Show a machine whole if it can be read then; else from its first state on. */
 export function firstView(
   shown: readonly Shown[],
   ways: readonly WayEdge[],
   frame: Size,
 ): Viewport {
-  const states = shown.map(({ position, height = HEIGHT }) => ({
-    ...position,
-    width: WIDTH,
-    height,
-  }));
-  const labels = ways.map(({ data }) => {
-    const { x, y, width, height } = data!.route.label;
-    return { x: x - width / 2, y: y - height / 2, width, height };
-  });
-  const boxes = [...states, ...labels];
-  if (boxes.length === 0) return { x: 0, y: 0, zoom: 1 };
-  const left = Math.min(...boxes.map((one) => one.x));
-  const top = Math.min(...boxes.map((one) => one.y));
-  const width = Math.max(...boxes.map((one) => one.x + one.width)) - left;
-  const height = Math.max(...boxes.map((one) => one.y + one.height)) - top;
+  const states = shown.map(({ position, height = HEIGHT }) => ({ ...position, height }));
+  const labels = ways.map(({ data }) => boxOf(data!.route.label));
+  if (states.length + labels.length === 0) return { x: 0, y: 0, zoom: 1 };
+  const { left, top, width, height } = boundsOf([...states, ...labels]);
   const room = { width: frame.width - MARGIN, height: frame.height - TOOLS - MARGIN / 2 };
   const whole = Math.min(room.width / width, room.height / height, 1);
   const across = (zoom: number) => (frame.width - width * zoom) / 2 - left * zoom;

@@ -18,26 +18,17 @@ import { setValue } from "../state/gestures";
 import { useLatest } from "../state/observed";
 import { Faults } from "./Faults";
 import { Draft, JsonInput, type Reading, valueWithHeld } from "./inputs";
-import { isObject, own } from "./pointers";
-import { contextKeys, valueAt } from "./values";
+import { contextKeys, keySchema } from "./values";
 import { Press } from "../views/Buttons";
-
-function keySchema(key: string): Record<string, unknown> {
-  const found = valueAt("/context_schema/properties");
-  const schema = isObject(found) ? own(found, key) : undefined;
-  return isObject(schema) ? schema : {};
-}
+import { Code } from "../views/Code";
+import { Select } from "../views/Select";
 
 const examplePlace = () => `llm-fsm-example:${getState().path}`;
 
-interface Props {
-  readonly value: unknown;
-  readonly pointer: string;
-}
-
 const LABEL = "Change logic";
+const GROUPS = Object.entries({ and: "All of these", or: "One of these" });
 
-export function ConditionField({ value, pointer }: Props) {
+export function ConditionField({ value, pointer }: { value: unknown; pointer: string }) {
   const id = useId();
   const [example, setExample] = useState(() => localStorage.getItem(examplePlace()) ?? "{}");
   const [answer, setAnswer] = useState<ConditionAnswer | null>(null);
@@ -67,7 +58,7 @@ export function ConditionField({ value, pointer }: Props) {
   return (
     <fieldset class="condition">
       <legend>logic</legend>
-      {whole && <Builder whole={whole} pointer={pointer} listId={`${id}-keys`} />}
+      {whole && <Builder whole={whole} pointer={pointer} />}
       <details open={whole === null}>
         <summary>As text</summary>
         <label for={`${id}-words`}>Expression</label>
@@ -87,15 +78,13 @@ export function ConditionField({ value, pointer }: Props) {
       {value !== undefined && value !== null && (
         <>
           <label for={`${id}-try`}>Try it with this context</label>
-          <textarea
+          <Code
             id={`${id}-try`}
-            class="code"
             rows={2}
-            spellcheck={false}
             value={example}
-            onInput={(event) => {
-              setExample(event.currentTarget.value);
-              localStorage.setItem(examplePlace(), event.currentTarget.value);
+            put={(text) => {
+              setExample(text);
+              localStorage.setItem(examplePlace(), text);
             }}
           />
           <output for={`${id}-try`} class={answer?.holds ? "holds" : "fails"}>
@@ -115,14 +104,8 @@ function outcome(answer: ConditionAnswer | null): string {
   return answer.holds ? "It is true with this context." : "It is not true with this context.";
 }
 
-interface BuilderProps {
-  readonly whole: Group;
-  readonly pointer: string;
-  readonly listId: string;
-}
-
 /** Rows of a condition, in groups: all of them must be true, or one of them. */
-function Builder({ whole, pointer, listId }: BuilderProps) {
+function Builder({ whole, pointer }: { whole: Group; pointer: string }) {
   // A change that is still on its way to the document is what the next one changes.
   const sent = useRef<Group | null>(null);
   /** Return the condition with what its other fields hold. */
@@ -150,30 +133,22 @@ function Builder({ whole, pointer, listId }: BuilderProps) {
           shared={{ "aria-label": `Key ${name}` }}
           place={place("key")}
           text={one.key}
-          list={listId}
+          names={contextKeys()}
           read={(key) => read({ key })}
         />
-        <select
+        <Select
           aria-label={`Comparison ${name}`}
           value={one.op}
-          onChange={(event) => put({ op: event.currentTarget.value })}
-        >
-          {[...OPERATORS].map(([op, label]) => (
-            <option key={op} value={op}>
-              {label}
-            </option>
-          ))}
-        </select>
+          options={[...OPERATORS]}
+          choose={(op) => put({ op })}
+        />
         {one.op !== "has_context" && Array.isArray(values) && (
-          <select
+          <Select
             aria-label={`Value ${name}`}
             value={String(one.value ?? "")}
-            onChange={(event) => put({ value: valueOf(event.currentTarget.value, schema) })}
-          >
-            {[...new Set(["", ...values.map(String), String(one.value ?? "")])].map((text) => (
-              <option key={text}>{text}</option>
-            ))}
-          </select>
+            options={[...new Set(["", ...values.map(String), String(one.value ?? "")])]}
+            choose={(text) => put({ value: valueOf(text, schema) })}
+          />
         )}
         {one.op !== "has_context" && !Array.isArray(values) && (
           <Draft
@@ -195,14 +170,12 @@ function Builder({ whole, pointer, listId }: BuilderProps) {
     return (
       <>
         {one.parts.length > 1 && (
-          <select
+          <Select
             aria-label={name ? `Group ${name}` : "All or one"}
             value={one.op}
-            onChange={() => void commit(changed(path, (old) => ({ ...(old as Group), op: other })))}
-          >
-            <option value="and">All of these</option>
-            <option value="or">One of these</option>
-          </select>
+            options={GROUPS}
+            choose={() => commit(changed(path, (old) => ({ ...(old as Group), op: other })))}
+          />
         )}
         {one.parts.map((part, index) => {
           const inner = [...path, index];
@@ -231,16 +204,7 @@ function Builder({ whole, pointer, listId }: BuilderProps) {
       </>
     );
   };
-  return (
-    <div class="builder">
-      {group(whole, [])}
-      <datalist id={listId}>
-        {contextKeys().map((one) => (
-          <option key={one} value={one} />
-        ))}
-      </datalist>
-    </div>
-  );
+  return <div class="builder">{group(whole, [])}</div>;
 }
 
 const fresh = (): Row => ({ key: contextKeys()[0] ?? "key", op: "has_context", value: null });

@@ -1,11 +1,7 @@
 // What the checker says about one place.
 import { findingsAt } from "./values";
 
-interface FaultsProps {
-  readonly pointer: string;
-  readonly id?: string;
-  readonly isDeep?: boolean;
-}
+type FaultsProps = Readonly<{ pointer: string; id?: string; isDeep?: boolean }>;
 
 export function Faults({ pointer, id, isDeep }: FaultsProps) {
   const found = findingsAt(pointer, isDeep);

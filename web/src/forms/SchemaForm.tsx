@@ -1,14 +1,17 @@
 // Forms made from a JSON Schema. A field that is left is one step of undo.
 import { useId, useState } from "preact/hooks";
 import { setValue } from "../state/gestures";
-import { nodes } from "../state/machine";
+import { TARGETS, nodes } from "../state/machine";
+import { useStudio } from "../state/store";
 import { type Schema, alternatives, enumOf, propertiesOf } from "../state/schema";
 import { ConditionField } from "./Condition";
 import { Faults } from "./Faults";
-import { Draft, JsonInput, type Place, type Reading, Tags } from "./inputs";
+import { Translated } from "./Translated";
+import { Draft, JsonInput, type Place, Tags } from "./inputs";
 import { isObject, join, own } from "./pointers";
 import { contextKeys, findingsAt } from "./values";
 import { Press } from "../views/Buttons";
+import { Select } from "../views/Select";
 
 interface FieldProps {
   readonly name: string;
@@ -17,7 +20,7 @@ interface FieldProps {
   readonly value: unknown;
 }
 
-const TARGETS = ["target_state", "initial_state", "on_timeout", "on_exhausted"];
+const LONG = ["reply", "description", "persona", "objective"];
 const KEYS = [
   "required_context_keys",
   "requires_context_keys",
@@ -59,6 +62,9 @@ export function Field(props: FieldProps) {
     setWanted({ value: next });
     void setValue(label, pointer, next).finally(() => setWanted(undefined));
   };
+  const language = useStudio((state) => state.language);
+  const rows = useStudio((state) => (language ? state.texts?.rows : null));
+  const row = rows?.find((one) => one.pointer === pointer);
   const kind = kindOf(name, schema);
   const help = schema.description ?? alternatives(schema)[0]?.description ?? "";
   const faults = findingsAt(pointer, kind !== "rows");
@@ -69,34 +75,18 @@ export function Field(props: FieldProps) {
   };
   if (kind === "rows") return <Rows {...props} />;
   if (kind === "logic") return <ConditionField value={value} pointer={pointer} />;
-  if (kind === "flag") {
-    return (
-      <div class="field flag">
-        <input
-          {...shared}
-          type="checkbox"
-          checked={(value ?? schema.default) === true}
-          onChange={(event) => commit(event.currentTarget.checked ? true : undefined)}
-        />
-        <label for={id}>{words(name)}</label>
-        <small id={`${id}-help`}>{help}</small>
-        <Faults pointer={pointer} id={`${id}-faults`} />
-      </div>
-    );
-  }
+  const place = { pointer, label };
   return (
-    <div class="field">
-      <label for={id}>{words(name)}</label>
-      <Input
-        kind={kind}
-        {...props}
-        value={value}
-        place={{ pointer, label }}
-        shared={shared}
-        commit={commit}
-        listId={`${id}-list`}
-      />
-      {help && <small id={`${id}-help`}>{help}</small>}
+    <div class={`field ${kind}`}>
+      <label for={id}>
+        {words(name)} {row && language}
+      </label>
+      {row ? (
+        <Translated row={row} tag={language} shared={shared} />
+      ) : (
+        <Input {...props} {...{ kind, value, place, shared, commit }} />
+      )}
+      {help && <small id={`${id}-help`}>{row?.text ?? help}</small>}
       <Faults pointer={pointer} id={`${id}-faults`} isDeep />
     </div>
   );
@@ -107,84 +97,61 @@ interface InputProps extends FieldProps {
   readonly place: Place;
   readonly shared: { id: string };
   readonly commit: (value: unknown) => void;
-  readonly listId: string;
 }
 
-const textRead = (text: string): Reading => ({ value: text === "" ? undefined : text });
-const numberRead = (text: string): Reading => ({ value: text === "" ? undefined : Number(text) });
-
-function Input({ kind, name, schema, value, place, shared, commit, listId }: InputProps) {
+function Input({ kind, name, schema, value, place, shared, commit }: InputProps) {
+  if (kind === "flag") {
+    return (
+      <input
+        {...shared}
+        type="checkbox"
+        checked={(value ?? schema.default) === true}
+        onChange={(event) => commit(event.currentTarget.checked ? true : undefined)}
+      />
+    );
+  }
   if (kind === "choice") {
     const all = enumOf(schema);
     return (
-      <select
+      <Select
         {...shared}
         value={value === undefined ? "" : String(value)}
-        onChange={(event) => {
-          const chosen = event.currentTarget.value;
-          commit(chosen === "" ? undefined : all.find((one) => String(one) === chosen));
-        }}
-      >
-        <option value="">
-          {schema.default === undefined ? "–" : `${schema.default} (default)`}
-        </option>
-        {all.map((one) => (
-          <option key={String(one)}>{String(one)}</option>
-        ))}
-      </select>
-    );
-  }
-  if (kind === "number") {
-    return (
-      <Draft
-        shared={shared}
-        place={place}
-        text={value === undefined || value === null ? "" : String(value)}
-        placeholder={schema.default === undefined ? "" : String(schema.default)}
-        type="number"
-        read={numberRead}
+        options={[
+          ["", schema.default === undefined ? "–" : `${schema.default} (default)`],
+          ...all.map(String),
+        ]}
+        choose={(chosen) =>
+          commit(chosen === "" ? undefined : all.find((one) => String(one) === chosen))
+        }
       />
     );
   }
   if (kind === "list") {
     const names = KEYS.includes(name) ? contextKeys() : [];
-    return <Tags {...{ shared, place, value, commit, names, listId }} />;
+    return <Tags {...{ shared, place, value, commit, names }} />;
   }
-  if (kind === "lines") {
-    return (
-      <Draft
-        shared={shared}
-        place={place}
-        isLong
-        text={Array.isArray(value) ? value.join("\n") : String(value ?? "")}
-        read={(text) => ({ value: linesOf(text, value) })}
-      />
-    );
-  }
-  if (kind === "words") {
-    const isTarget = TARGETS.includes(name);
-    return (
-      <>
-        <Draft
-          shared={shared}
-          place={place}
-          isLong={["reply", "description", "persona", "objective"].includes(name)}
-          text={typeof value === "string" ? value : (JSON.stringify(value) ?? "")}
-          list={isTarget ? listId : undefined}
-          read={textRead}
-        />
-        {isTarget && (
-          <datalist id={listId}>
-            {nodes().map((one) => (
-              <option key={one.id} value={one.id} />
-            ))}
-          </datalist>
-        )}
-      </>
-    );
-  }
-  return <JsonInput shared={shared} place={place} value={value} />;
+  if (kind === "json") return <JsonInput shared={shared} place={place} value={value} />;
+  const isNumber = kind === "number";
+  return (
+    <Draft
+      shared={shared}
+      place={place}
+      type={isNumber ? "number" : "text"}
+      placeholder={isNumber ? String(schema.default ?? "") : ""}
+      isLong={kind === "lines" || LONG.includes(name)}
+      text={wordsOf(value)}
+      names={TARGETS.includes(name) ? nodes().map((one) => one.id) : undefined}
+      read={(text) => ({ value: isNumber ? numberOf(text) : linesOf(text, value) })}
+    />
+  );
 }
+
+function wordsOf(value: unknown): string {
+  if (Array.isArray(value)) return value.join("\n");
+  return typeof value === "string" ? value : (JSON.stringify(value ?? undefined) ?? "");
+}
+
+const numberOf = (text: string) => (text === "" ? undefined : Number(text));
 
 /** Keep the form of the text: lines as a list stay a list. */
 function linesOf(text: string, before: unknown): unknown {
@@ -246,6 +213,8 @@ function Rows({ name, schema, pointer, value }: FieldProps) {
   );
 }
 
+const UNKNOWN: Schema = { description: "A key that the format does not know. It is kept." };
+
 interface FieldsProps {
   readonly properties: Readonly<Record<string, Schema>>;
   readonly pointer: string;
@@ -268,25 +237,14 @@ export function Fields({ properties, pointer, value, main, hidden = [] }: Fields
     <Field
       key={name}
       name={name}
-      schema={properties[name] ?? {}}
+      schema={properties[name] ?? UNKNOWN}
       pointer={join(pointer, name)}
       value={value[name]}
     />
   );
   return (
     <>
-      {shown.map(field)}
-      {unknown
-        .filter((name) => !hidden.includes(name))
-        .map((name) => (
-          <Field
-            key={name}
-            name={name}
-            schema={{ description: "A key that the format does not know. It is kept." }}
-            pointer={join(pointer, name)}
-            value={value[name]}
-          />
-        ))}
+      {[...shown, ...unknown.filter((name) => !hidden.includes(name))].map(field)}
       {rest.length > 0 && (
         <details class="more">
           <summary>More fields ({rest.length})</summary>

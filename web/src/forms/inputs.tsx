@@ -1,4 +1,6 @@
 // Inputs of the document. What is typed is held from its first letter, and taken when the field is left, saved or undone.
+import { useId } from "preact/hooks";
+import type { Translation } from "../api/types";
 import { hold, release, settle } from "../state/gestures";
 import { type Held, getState, useStudio } from "../state/store";
 import { valueAt } from "./values";
@@ -8,7 +10,8 @@ import { Press } from "../views/Buttons";
 export type Reading =
   | { readonly value: unknown }
   | { readonly fault: string }
-  | { readonly form: "expression" };
+  | { readonly form: "expression" }
+  | { readonly form: "translation"; readonly value: Translation };
 
 /** Where a field writes to. Fields of one value have names of their own. */
 export interface Place {
@@ -35,14 +38,16 @@ interface DraftProps {
   readonly isLong?: boolean;
   readonly placeholder?: string;
   readonly type?: "text" | "number";
-  readonly list?: string;
+  /** Names to pick from. */
+  readonly names?: readonly string[] | undefined;
 }
 
 type Typed = HTMLInputElement | HTMLTextAreaElement;
 
 /** A text of the document. Escape gives back what the document has. */
 export function Draft(props: DraftProps) {
-  const { shared, place, text, read, isLong, placeholder, type, list } = props;
+  const { shared, place, text, read, isLong, placeholder, type, names } = props;
+  const list = useId();
   const key = keyOf(place);
   const held = useStudio((state) => state.held.get(key));
   const shown = held?.text ?? text;
@@ -81,7 +86,20 @@ export function Draft(props: DraftProps) {
       {isLong ? (
         <textarea {...common} rows={rows} />
       ) : (
-        <input {...common} type={type ?? "text"} list={list} step="any" autocomplete="off" />
+        <input
+          {...common}
+          type={type ?? "text"}
+          list={names && list}
+          step="any"
+          autocomplete="off"
+        />
+      )}
+      {names && (
+        <datalist id={list}>
+          {names.map((one) => (
+            <option key={one} value={one} />
+          ))}
+        </datalist>
       )}
       {held?.isTold && (
         <p class="faults error" role="alert">
@@ -98,13 +116,12 @@ interface TagsProps {
   readonly value: unknown;
   readonly commit: (value: unknown) => unknown;
   readonly names: readonly string[];
-  readonly listId: string;
 }
 
 const textsOf = (value: unknown): string[] => (Array.isArray(value) ? value.map(String) : []);
 
 /** A list of names, and a field for the next one. */
-export function Tags({ shared, place, value, commit, names, listId }: TagsProps) {
+export function Tags({ shared, place, value, commit, names }: TagsProps) {
   const given = textsOf(value);
   const read = (text: string): Reading => {
     const name = text.trim();
@@ -125,23 +142,16 @@ export function Tags({ shared, place, value, commit, names, listId }: TagsProps)
           {one} ×
         </Press>
       ))}
-      <Draft shared={shared} place={place} text="" read={read} list={listId} placeholder="Add…" />
-      <datalist id={listId}>
-        {names.map((one) => (
-          <option key={one} value={one} />
-        ))}
-      </datalist>
+      <Draft {...{ shared, place, read, names }} text="" placeholder="Add…" />
     </div>
   );
 }
 
-interface JsonInputProps {
-  readonly shared: object;
-  readonly place: Place;
-  readonly value: unknown;
-}
-
-export function JsonInput({ shared, place, value }: JsonInputProps) {
+export function JsonInput({
+  shared,
+  place,
+  value,
+}: Omit<DraftProps, "text" | "read"> & { value: unknown }) {
   const read = (text: string): Reading => {
     if (text.trim() === "") return { value: undefined };
     try {

@@ -1,6 +1,6 @@
 // Places in the document, as JSON pointers.
 import { present } from "../state/store";
-import { valueIn } from "./pointers";
+import { isObject, join, valueIn } from "./pointers";
 import type { FindingRow } from "../api/types";
 
 export const valueAt = (pointer: string): unknown => valueIn(present()?.checked.value, pointer);
@@ -12,7 +12,12 @@ export function findingsAt(pointer: string, isDeep = false): FindingRow[] {
   );
 }
 
-/** Return the keys of the context: those of the schema, for lists to pick from. */
-export function contextKeys(): string[] {
-  return Object.keys((valueAt("/context_schema/properties") as object | undefined) ?? {});
+/** Return what the schema says of a key of the context. */
+export function keySchema(key: string): Record<string, unknown> {
+  const schema = valueAt(join("/context_schema/properties", key));
+  return isObject(schema) ? schema : {};
 }
+
+/** Return the keys of the context: those of the schema, for lists to pick from. */
+export const contextKeys = (): string[] =>
+  Object.keys((valueAt("/context_schema/properties") as object | undefined) ?? {});

@@ -1,11 +1,11 @@
 // What a person does with states and transitions, the same from canvas, outline and keyboard.
 import { foldedGraph } from "../canvas/folding";
-import { boundsOf, directionOf, freePlace, layOut, takeLayout } from "../canvas/layout";
-import type { LaidOut, Point } from "../canvas/shapes";
+import { directionOf, freePlace, layOut, takeLayout } from "../canvas/layout";
+import { type LaidOut, type Point, boundsOf, movedBy } from "../canvas/shapes";
 import { stepsOf } from "../forms/pointers";
 import { askChoice, askText, askYes } from "../views/dialogs";
 import { type Gesture, gesture } from "./gestures";
-import { edges, freeName, idOf, isEdge, isWorkflow, nodes, placed } from "./machine";
+import { TARGETS, edges, freeName, idOf, isEdge, isWorkflow, nodes, placed } from "./machine";
 import { busily, change, getState, openPanel, present, say, select } from "./store";
 import { fold, place } from "./versions";
 
@@ -16,16 +16,23 @@ function newValue(title: string): Record<string, unknown> {
   return { ...about, purpose: "", transitions: [] };
 }
 
-/** Add a state; with a neighbour, behind it and with a transition from it. */
-export async function addState(after: string | null, at?: { x: number; y: number }) {
-  const title = await askText("Add a state", "Name", freeName("new_state"), "Add");
+/** Ask for the name of a new state, and make it by gestures. It comes behind another one. */
+async function make(
+  how: "Add" | "Insert",
+  after: string | null,
+  gesturesOf: (id: string, value: Record<string, unknown>) => Gesture[],
+  at: Point = freePlace(after),
+): Promise<void> {
+  const title = await askText(`${how} a state`, "Name", freeName("new_state"), how);
   if (title === null) return;
-  const name = idOf(title);
-  const gestures = placed(name, newValue(title), after);
-  const spot = at ?? freePlace(after);
-  const made = await gesture(`Add state ${name}`, gestures, new Map([[name, spot]]));
-  if (made) reveal(name);
+  const id = idOf(title);
+  const places = new Map([[id, at]]);
+  if (await gesture(`${how} state ${id}`, gesturesOf(id, newValue(title)), places)) reveal(id);
 }
+
+/** Add a state; with a neighbour, behind it and with a transition from it. */
+export const addState = (after: string | null, at?: Point) =>
+  make("Add", after, (id, value) => placed(id, value, after), at);
 
 export async function connect(source: string | null, target?: string): Promise<void> {
   const from = source === null ? "everywhere" : source;
@@ -48,12 +55,10 @@ function branchName(source: string | null): string | null {
   return there.length === 0 ? null : `branch_${there.length + 1}`;
 }
 
-export const askState = (title: string, label: string) =>
-  askChoice(
-    title,
-    label,
-    nodes().map((one) => ({ value: one.id, label: one.id, hint: one.purpose })),
-  );
+const stateOptions = () =>
+  nodes().map((one) => ({ value: one.id, label: one.id, hint: one.purpose }));
+
+export const askState = (title: string, label: string) => askChoice(title, label, stateOptions());
 
 export async function repoint(id: string, ends: { source?: string; target?: string }) {
   const edge = edges().find((one) => one.id === id);
@@ -69,14 +74,8 @@ export async function askRepoint(id: string): Promise<void> {
 export async function insertState(id: string): Promise<void> {
   const edge = edges().find((one) => one.id === id);
   if (!edge) return;
-  const title = await askText("Insert a state", "Name", freeName("new_state"), "Insert");
-  if (title === null) return;
-  const name = idOf(title);
-  const value = newValue(title);
-  const gestures: Gesture[] = [{ do: "insert_state", pointer: edge.pointer, id: name, value }];
-  const spot = freePlace(edge.source);
-  const made = await gesture(`Insert state ${name}`, gestures, new Map([[name, spot]]));
-  if (made) reveal(name);
+  const { pointer, source } = edge;
+  await make("Insert", source, (name, value) => [{ do: "insert_state", pointer, id: name, value }]);
 }
 
 export async function rename(id: string, to?: string): Promise<void> {
@@ -103,9 +102,8 @@ export async function remove(ids: readonly string[]): Promise<void> {
   if (await gesture(one, gestures)) select([]);
 }
 
-function comparePointers(a: string, b: string): number {
-  return a.localeCompare(b, "en", { numeric: true });
-}
+const comparePointers = (a: string, b: string): number =>
+  a.localeCompare(b, "en", { numeric: true });
 
 export async function duplicate(ids: readonly string[]): Promise<void> {
   const states = ids.filter((id) => !isEdge(id));
@@ -178,8 +176,7 @@ function retargeted(value: unknown, names: ReadonlyMap<string, string>): unknown
   if (Array.isArray(value)) return value.map((one) => retargeted(one, names));
   if (typeof value !== "object" || value === null) return value;
   const entries = Object.entries(value).map(([key, inner]) => {
-    const isTarget = ["target_state", "on_timeout", "on_exhausted"].includes(key);
-    if (isTarget && typeof inner === "string") return [key, names.get(inner) ?? inner];
+    if (TARGETS.includes(key) && typeof inner === "string") return [key, names.get(inner) ?? inner];
     return [key, retargeted(inner, names)];
   });
   return Object.fromEntries(entries);
@@ -210,21 +207,21 @@ export async function tidy(): Promise<void> {
     }
     const old = present()?.positions;
     const { left, top } = boundsOf(some.flatMap((one) => old?.get(one.id) ?? []));
-    const shifted = [...made.positions].map(([id, at]) => {
-      return [id, { x: at.x + left, y: at.y + top }] as const;
-    });
+    const shifted = [...made.positions].map(([id, at]) => [id, movedBy(at, left, top)] as const);
     place(new Map(shifted), "Tidy up the selection");
   });
 }
 
 /** Ask for a state or a transition to go to. */
 export async function find(): Promise<void> {
-  const states = nodes().map((one) => ({ value: one.id, label: one.id, hint: one.purpose }));
   const ways = edges().map((one) => {
     const label = `${one.source ?? "everywhere"} → ${one.target}`;
     return { value: one.id, label, hint: `${one.label} ${one.words}` };
   });
-  const chosen = await askChoice("Find", "State, transition or words", [...states, ...ways]);
+  const chosen = await askChoice("Find", "State, transition or words", [
+    ...stateOptions(),
+    ...ways,
+  ]);
   if (chosen !== null) reveal(chosen);
 }
 
@@ -271,6 +268,5 @@ export function showInText(pointer: string): void {
   change({ view: "text", cursor: at });
 }
 
-export async function leaveUnsaved(): Promise<boolean> {
-  return askYes("Leave this file?", "It has changes that are not saved. A draft is kept.", "Leave");
-}
+export const leaveUnsaved = (): Promise<boolean> =>
+  askYes("Leave this file?", "It has changes that are not saved. A draft is kept.", "Leave");

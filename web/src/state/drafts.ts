@@ -1,6 +1,6 @@
 // Unsaved texts in local storage. They survive a crash of the page and of the server.
 import type { RenamedName } from "../api/types";
-import type { Held } from "./store";
+import type { Held, Translations } from "./store";
 
 const PLACE = "llm-fsm-draft:";
 const WINDOW_PLACE = "llm-fsm-window";
@@ -10,6 +10,7 @@ interface Unsaved {
   readonly base: string | null;
   /** The renamings since the last save. */
   readonly renamings: readonly RenamedName[];
+  readonly translations: Translations;
   /** What was in fields. */
   readonly held: readonly (readonly [string, Held])[];
 }
@@ -27,6 +28,9 @@ function windowName(): string {
   sessionStorage.setItem(WINDOW_PLACE, made);
   return made;
 }
+
+export const isEmpty = (translations: Translations): boolean =>
+  Object.keys(translations).length === 0;
 
 const placeOf = (path: string): string => `${PLACE}${JSON.stringify(path)}:`;
 
@@ -54,19 +58,22 @@ export function forget(draft: KeptDraft): void {
 function read(key: string): KeptDraft | null {
   try {
     const kept = JSON.parse(localStorage.getItem(key) ?? "") as Partial<KeptDraft>;
-    const { base = null, renamings = [], held = [] } = kept; // drafts of older versions have not all
-    return { key, text: String(kept.text), at: Number(kept.at), base, renamings, held };
+    // Drafts of older versions have not all.
+    const { base = null, renamings = [], translations = {}, held = [] } = kept;
+    const unsaved = { text: String(kept.text), base, renamings, translations, held };
+    return { key, at: Number(kept.at), ...unsaved };
   } catch {
     return null;
   }
 }
 
-/** Return the newest draft of a file that has another text, or something in a field. */
+/** Return the newest draft of a file that has another text, a translation, or something in a field. */
 export function findDraft(path: string, text: string): KeptDraft | null {
   try {
     const keys = Object.keys(localStorage).filter((key) => key.startsWith(placeOf(path)));
     const found = keys.map(read).filter((one) => one !== null);
-    const others = found.filter((one) => one.text !== text || one.held.length > 0);
+    const isOther = (one: KeptDraft) => one.text !== text || !isEmpty(one.translations);
+    const others = found.filter((one) => isOther(one) || one.held.length > 0);
     return others.sort((a, b) => b.at - a.at)[0] ?? null;
   } catch {
     return null;

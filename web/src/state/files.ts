@@ -1,12 +1,12 @@
 // Files: open, save, drafts, and what happens to them on disk.
 import { ServerProblem, api } from "../api/client";
 import type * as T from "../api/types";
-import { dropDraft, findDraft, forget } from "./drafts";
+import { dropDraft, findDraft, forget, isEmpty } from "./drafts";
 import { type Gesture, gesture, settle } from "./gestures";
 import { merged } from "./merge";
 import {
   type Conflict,
-  DARK,
+  FRESH,
   type OldVersion,
   type Version,
   type View,
@@ -14,10 +14,10 @@ import {
   busily,
   change,
   getState,
-  isUnsaved,
   present,
   tell,
 } from "./store";
+import { isUnsaved, unsavedTranslations } from "./unsaved";
 import { checkNow, keepLayout, keepNow, record, unsavedRenamings } from "./versions";
 
 export const openFile = (path: string, view?: View) =>
@@ -28,36 +28,23 @@ export const openFile = (path: string, view?: View) =>
     if (versions[0]?.isUnchecked) void checkNow();
   });
 
-function take(opened: T.Opened, view?: View, old: OldVersion | null = null): void {
-  const { path, text, checked, layout, writable, sha256: base } = opened;
+function take(made: T.Opened, view?: View, old: OldVersion | null = null): void {
+  const { path, text, checked, layout, writable, sha256: base } = made;
   const version: Version = {
     text,
     checked,
     positions: new Map(Object.entries(layout.positions ?? {})),
     folded: layout.folded ?? [],
     renamings: [],
+    translations: {},
     label: "Opened",
     isUnchecked: old === null && checked.kind === "definition",
   };
-  change({
-    path,
-    writable,
-    old,
-    base,
-    savedText: text,
-    savedRenamings: [],
-    versions: [version],
-    at: 0,
-    selected: [],
-    held: new Map(),
-    conflict: null,
-    disk: null,
-    lit: DARK,
-    draft: old === null ? findDraft(path, text) : null,
-    notice: `Opened ${old?.of ?? path}`,
-    cursor: null,
-    ...(view ? { view } : {}),
-  });
+  const draft = old === null ? findDraft(path, text) : null;
+  const notice = `Opened ${old?.of ?? path}`;
+  const shown = { view: view ?? getState().view, notice };
+  const opened = { path, writable, old, base, savedText: text, versions: [version], draft };
+  change({ ...FRESH, ...opened, ...shown });
   if (!checked.is_json) change({ view: "text", cursor: checked.findings[0]?.offset ?? 0 });
   else if (checked.kind !== "definition" && checked.kind !== "workflow") change({ view: "text" });
 }
@@ -80,8 +67,7 @@ function showAddress(path: string | null): void {
 
 /** Leave the file, for the first page. */
 export async function closeFile(): Promise<void> {
-  const gone = { path: null, old: null, versions: [], at: 0, selected: [], held: new Map() };
-  change({ ...gone, draft: null, conflict: null, disk: null, notice: "", problem: "" });
+  change({ ...FRESH, path: null, notice: "", problem: "" });
   showAddress(null);
   await refreshFiles();
 }
@@ -94,8 +80,9 @@ export function takeDraft(): void {
   change({ draft: null, held: new Map(draft.held) });
   forget(draft);
   const renamings = [...savedRenamings, ...draft.renamings];
-  if (draft.text !== now.text) {
-    record({ ...now, text: draft.text, renamings, label: "Draft taken up" });
+  const translations = { ...now.translations, ...draft.translations };
+  if (draft.text !== now.text || !isEmpty(draft.translations)) {
+    record({ ...now, text: draft.text, renamings, translations, label: "Draft taken up" });
   }
   void checkNow().then(settle);
 }
@@ -124,17 +111,12 @@ export async function save(overwrite = false): Promise<void> {
   change({ busy: true });
   try {
     const renamings = unsavedRenamings(version);
-    const saved = await api.save({ path, text: version.text, base, overwrite, renamings });
-    const also = saved.tests.length > 0 ? `, and ${saved.tests.join(", ")}` : "";
-    change({
-      base: saved.sha256,
-      savedText: version.text,
-      savedRenamings: version.renamings,
-      conflict: null,
-      disk: null,
-      notice: `Saved ${path}${also}`,
-      problem: "",
-    });
+    const translations = unsavedTranslations(version);
+    const body = { path, text: version.text, base, overwrite, renamings, translations };
+    const saved = await api.save(body);
+    takeSaved(version, saved);
+    const also = saved.others.length > 0 ? `, and ${saved.others.join(", ")}` : "";
+    change({ notice: `Saved ${path}${also}` });
     keepNow();
   } catch (error) {
     if (error instanceof ServerProblem && error.status === 409) {
@@ -147,6 +129,13 @@ export async function save(overwrite = false): Promise<void> {
   } finally {
     change({ busy: false });
   }
+}
+
+/** Take up that a version is what is on disk. */
+function takeSaved(version: Version, { path, sha256: base }: T.SavedFile): void {
+  const { text: savedText, renamings: savedRenamings, translations: savedTranslations } = version;
+  const saved = { savedText, savedRenamings, savedTranslations };
+  change({ path, base, ...saved, conflict: null, disk: null, problem: "" });
 }
 
 /** Take the text on disk as a step of its own, so that undo brings back what was typed. */
@@ -234,15 +223,13 @@ export async function saveAs(path: string): Promise<boolean> {
   const { path: before, old } = getState();
   if (!version || before === null) return false;
   try {
-    const saved = await api.save({ path, text: version.text, base: null });
+    const translations = unsavedTranslations(version);
+    const saved = await api.save({ path, text: version.text, base: null, translations });
     if (old === null) dropDraft(before); // a version to read has no draft, but its file may have
-    const { sha256: base } = saved;
-    const { text: savedText, renamings: savedRenamings } = version;
-    const isSaved = { writable: true, old: null, conflict: null, disk: null };
-    change({ path, base, savedText, savedRenamings, ...isSaved });
+    takeSaved(version, saved);
+    change({ writable: true, old: null, notice: `Saved ${path}` });
     showAddress(path);
     keepLayout(version);
-    change({ notice: `Saved ${path}`, problem: "" });
     await refreshFiles();
     return true;
   } catch (error) {

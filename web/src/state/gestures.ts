@@ -3,6 +3,8 @@ import { ServerProblem, api } from "../api/client";
 import type * as T from "../api/types";
 import { renamed, renamingsOf } from "./renamings";
 import { type Held, type Positions, type View, change, getState, present, tell } from "./store";
+import { unsavedTranslations } from "./unsaved";
+import { translate } from "./translations";
 import { goTo, keepLayout, keepNow, keepSoon, kept, record } from "./versions";
 
 export type Gesture = T.OneGesture["gesture"];
@@ -42,7 +44,8 @@ async function makeGesture(
   change({ busy: true });
   try {
     const wrapped = gestures.map((one) => ({ gesture: one }));
-    const patched = await api.gestures({ path, text: now.text, gestures: wrapped });
+    const translations = unsavedTranslations(now);
+    const patched = await api.gestures({ path, text: now.text, translations, gestures: wrapped });
     const latest = present();
     if (getState().path !== path || !latest) return null;
     // What was typed meanwhile stays: the gesture is made again, on the newer text.
@@ -57,6 +60,7 @@ async function makeGesture(
       positions: moves ? positions : latest.positions,
       folded: latest.folded,
       renamings: [...now.renamings, ...renamings],
+      translations: latest.translations,
       label,
     });
     if (moves) keepLayout(present()!);
@@ -107,6 +111,11 @@ async function takeFields(): Promise<void> {
       told(one.fault);
       continue;
     }
+    if (one.form === "translation") {
+      translate(one.pointer, one.value as T.Translation, one.label);
+      release(key);
+      continue;
+    }
     try {
       const value = one.form === "expression" ? await readExpression(one.text) : one.value;
       const made = await makeGesture(one.label, [setting(one.pointer, value)], new Map());
@@ -119,7 +128,7 @@ async function takeFields(): Promise<void> {
 }
 
 /** Read an expression such as `age >= 18` as JsonLogic. Throws an Error with what is wrong. */
-async function readExpression(expression: string): Promise<unknown> {
+export async function readExpression(expression: string): Promise<unknown> {
   if (expression.trim() === "") return undefined;
   const found = await api.condition({ expression });
   if (found.faults.length > 0) throw new Error(found.faults.join(" "));

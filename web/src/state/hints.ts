@@ -3,7 +3,7 @@ import type { FindingRow } from "../api/types";
 import { isObject, join, stepsOf, valueIn } from "../forms/pointers";
 import type { Gesture } from "./gestures";
 
-type Hinted = Pick<FindingRow, "hint" | "message" | "pointer">;
+type Hinted = Pick<FindingRow, "hint" | "message" | "name" | "pointer">;
 
 export interface Correction {
   readonly label: string;
@@ -15,7 +15,7 @@ const quoted = (message: string, name: unknown): boolean =>
 
 /** Return the correction that a hint names; null if a person has to write something. */
 export function correctionOf(
-  { hint, message, pointer }: Hinted,
+  { hint, message, pointer }: Omit<Hinted, "name">,
   value: unknown,
 ): Correction | null {
   const meant = /did you mean (?:the [\w ]+ )?"([^"]+)"\?/.exec(hint ?? "")?.[1];
@@ -30,7 +30,9 @@ export function correctionOf(
 }
 
 /** Return the field that a hint is about: one that it names below the place of the finding, or that place. */
-export function fieldOf({ hint, pointer }: Hinted, value: unknown): string {
+export function fieldOf({ hint, message, name, pointer }: Hinted, value: unknown): string {
+  const tag = /^(missing-translation|unspoken-language)$/.test(name) && / in "(.+?)"/.exec(message);
+  if (tag) return join("/texts", tag[1]!, pointer);
   const named = /"([a-z_][\w-]*)"/.exec(hint ?? "")?.[1];
   const isInner = named !== undefined && isObject(valueIn(value, pointer));
   return isInner ? join(pointer, named) : pointer;

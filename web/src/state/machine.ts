@@ -1,9 +1,12 @@
 // What is in the machine, and names and gestures that are made from it.
 import type { GraphEdge, GraphNode } from "../api/types";
-import { isObject, join, own } from "../forms/pointers";
-import { valueAt } from "../forms/values";
+import { join } from "../forms/pointers";
+import { keySchema, valueAt } from "../forms/values";
 import type { Gesture } from "./gestures";
 import { present } from "./store";
+
+/** The members that name a state. */
+export const TARGETS = ["target_state", "initial_state", "on_timeout", "on_exhausted"];
 
 export const nodes = (): GraphNode[] => present()?.checked.graph.nodes ?? [];
 export const edges = (): GraphEdge[] => present()?.checked.graph.edges ?? [];
@@ -13,12 +16,15 @@ export const isWorkflow = (): boolean => present()?.checked.kind === "workflow";
 /** Return a state id that is free: the wanted one, or it with a number behind. */
 export function freeName(wanted: string, taken: readonly string[] = []): string {
   const known = new Set([...nodes().map((one) => one.id), ...taken]);
-  if (!known.has(wanted)) return wanted;
-  const stem = wanted.replace(/_\d+$/, "");
-  for (let number = 2; ; number += 1) {
-    const name = `${stem}_${number}`;
-    if (!known.has(name)) return name;
-  }
+  return known.has(wanted) ? numbered(wanted, "", known) : wanted;
+}
+
+/** Return a name with the first number behind it that makes it free. */
+export function numbered(name: string, ending: string, known: ReadonlySet<string>): string {
+  const stem = name.slice(0, name.length - ending.length).replace(/_\d+$/, "");
+  let number = 2;
+  while (known.has(`${stem}_${number}${ending}`)) number += 1;
+  return `${stem}_${number}${ending}`;
 }
 
 const ID = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/;
@@ -61,8 +67,6 @@ const transition = (source: string, target: string, value: Record<string, unknow
 });
 
 export function titleOf(key: string): string {
-  const found = valueAt("/context_schema/properties");
-  const schema = isObject(found) ? own(found, key) : undefined;
-  const title = isObject(schema) ? schema["title"] : undefined;
+  const title = keySchema(key)["title"];
   return typeof title === "string" ? title : key.replace(/_/g, " ");
 }

@@ -2,7 +2,7 @@
 import { isObject, join, own } from "../forms/pointers";
 import type { Gesture } from "./gestures";
 
-const same = (one: unknown, other: unknown): boolean =>
+export const same = (one: unknown, other: unknown): boolean =>
   JSON.stringify(one) === JSON.stringify(other);
 
 /** Return the gestures that bring `theirs` into `mine`; null if both changed the same place. */

@@ -2,8 +2,8 @@
 import type { Completion, CompletionContext, CompletionResult } from "@codemirror/autocomplete";
 import { syntaxTree } from "@codemirror/language";
 import type { EditorState } from "@codemirror/state";
+import { TARGETS, nodes } from "./machine";
 import { type Schema, childSchema, enumOf, propertiesOf, rootSchema } from "./schema";
-import { getState, present } from "./store";
 
 type Node = ReturnType<ReturnType<typeof syntaxTree>["resolveInner"]>;
 
@@ -57,10 +57,7 @@ function valueCompletions(context: CompletionContext, property: Node, from: numb
   const { schema, keys } = wayTo(context.state, property);
   const last = keys.at(-1) ?? "";
   const words = enumOf(schema).map((one) => JSON.stringify(one));
-  if (["target_state", "initial_state", "on_timeout", "on_exhausted"].includes(last)) {
-    const nodes = present(getState())?.checked.graph.nodes ?? [];
-    words.push(...nodes.map((one) => JSON.stringify(one.id)));
-  }
+  if (TARGETS.includes(last)) words.push(...nodes().map((one) => JSON.stringify(one.id)));
   const options = words.map((label): Completion => ({ label, type: "enum" }));
   return { from, options, validFor: /^"?[\w-]*"?$/ };
 }

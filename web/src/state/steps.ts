@@ -1,12 +1,11 @@
 // Whole steps of a conversation, each made by one gesture: a question with its key, and a read-back with yes and no.
-import { api } from "../api/client";
 import { freePlace } from "../canvas/layout";
 import type { Point } from "../canvas/shapes";
 import { isObject, join } from "../forms/pointers";
 import { contextKeys, valueAt } from "../forms/values";
 import { askForm } from "../views/dialogs";
 import { reveal } from "./actions";
-import { type Gesture, gesture, settle } from "./gestures";
+import { type Gesture, gesture, readExpression, settle } from "./gestures";
 import { freeName, idOf, isEdge, nodes, placed, titleOf } from "./machine";
 import { getState, tell } from "./store";
 
@@ -68,10 +67,10 @@ export async function askFor(at?: Point): Promise<void> {
   const schema: Record<string, unknown> = { ...ANSWERS[kind], title };
   if (kind === ONE_OF) schema["enum"] = listed(given["values"] ?? "");
   try {
-    if (check)
-      schema["x-valid"] = [{ description: given["refused"] || check, logic: await logicOf(check) }];
+    const logic = await readExpression(check);
+    if (check) schema["x-valid"] = [{ description: given["refused"] || check, logic }];
   } catch (error) {
-    tell(error);
+    tell(`The check: ${(error as Error).message}`);
     return;
   }
   const id = freeName(idOf(name));
@@ -85,13 +84,8 @@ export async function askFor(at?: Point): Promise<void> {
   if (made) reveal(id);
 }
 
-async function logicOf(expression: string): Promise<unknown> {
-  const found = await api.condition({ expression });
-  if (found.faults.length > 0) throw new Error(`The check: ${found.faults.join(" ")}`);
-  return found.logic;
-}
-
 const AN_END = "an end of its own";
+const NOT_DONE = "All right, nothing was done.";
 
 /** Read values back and ask for a yes, in one step: the read-back, the end behind the yes, and the way of a no. */
 export async function confirmStep(at?: Point): Promise<void> {
@@ -100,46 +94,24 @@ export async function confirmStep(at?: Point): Promise<void> {
   const asking = nodes().filter((one) => one.keys.length > 0);
   const keys = [...new Set(asking.flatMap((one) => one.keys))];
   const shown = keys.map((key) => `${titleOf(key)}: {{ ${key} }}`).join(", ");
+  const readBack = `${shown}. Is that right?`;
   const given = await askForm("Confirm …", "Add", [
     { name: "keys", label: "Values to read back", value: keys.join(", "), required: true },
-    {
-      name: "reply",
-      label: "Read-back",
-      value: `${shown}. Is that right?`,
-      required: true,
-      isLong: true,
-    },
+    { name: "reply", label: "Read-back", value: readBack, required: true, isLong: true },
     { name: "yes", label: "After a yes, say", value: "Thank you. It is done.", required: true },
-    {
-      name: "no",
-      label: "After a no, go to",
-      options: [...asking.map((one) => one.id), AN_END],
-    },
-    {
-      name: "end",
-      label: "After a no, say",
-      value: "All right, nothing was done.",
-      when: ["no", AN_END],
-    },
+    { name: "no", label: "After a no, go to", options: [...asking.map((one) => one.id), AN_END] },
+    { name: "end", label: "After a no, say", value: NOT_DONE, when: ["no", AN_END] },
   ]);
   if (given === null) return;
   const [id, done] = [freeName("confirm"), freeName("done")];
   const no = given["no"] === AN_END ? freeName("not_done") : given["no"]!;
-  const ways = [
-    {
-      target_state: done,
-      description: "The user clearly says yes to what was read back",
-      agrees: true,
-    },
+  const yesWords = "The user clearly says yes to what was read back";
+  const transitions = [
+    { target_state: done, description: yesWords, agrees: true },
     { target_state: no, description: "The user says no, or wants another value" },
   ];
-  const reply = given["reply"]!;
-  const value = {
-    purpose: "Is that right?",
-    reply,
-    confirms: listed(given["keys"]!),
-    transitions: ways,
-  };
+  const [reply, confirms] = [given["reply"]!, listed(given["keys"]!)];
+  const value = { purpose: "Is that right?", reply, confirms, transitions };
   const gestures = [
     ...placed(id, value, after),
     addEnd(done, given["yes"]!, id),

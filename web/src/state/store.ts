@@ -7,7 +7,8 @@ import { observed } from "./observed";
 
 /** Places by state. A map, because a state may be called `constructor` or `__proto__`. */
 export type Positions = ReadonlyMap<string, T.CanvasPoint>;
-export type View = "canvas" | "outline" | "text" | "diff";
+export type Translations = Readonly<Record<string, T.Translation>>;
+export type View = "canvas" | "outline" | "text" | "texts" | "diff";
 export type Panel = "details" | "talk" | "findings" | "tests";
 
 /** What undo goes back to. A move of a state changes `positions` alone. */
@@ -18,6 +19,8 @@ export interface Version {
   readonly folded: readonly string[];
   /** All renamings since the file was opened, which its tests follow when it is saved. */
   readonly renamings: readonly T.RenamedName[];
+  /** All texts that were translated since the file was opened, by their place: `/texts/TAG/POINTER`. */
+  readonly translations: Translations;
   readonly label: string;
   /** True for a file that was opened, but not yet checked: its graph comes first. */
   readonly isUnchecked?: boolean;
@@ -29,8 +32,8 @@ export interface Held {
   readonly label: string;
   readonly pointer: string;
   readonly text: string;
-  /** An expression is read by the server. */
-  readonly form: "value" | "expression";
+  /** An expression is read by the server. A translation is no part of the text. */
+  readonly form: "value" | "expression" | "translation";
   /** The value that the text means; none: the member goes. */
   readonly value?: unknown;
   /** Why the text means no value; empty if it does. */
@@ -54,84 +57,64 @@ export interface OldVersion {
   readonly file: string | null;
 }
 
-export interface StudioState {
-  readonly settings: T.StudioSettings | null;
-  readonly listing: T.Listing | null;
-  readonly path: string | null;
-  readonly writable: boolean;
-  readonly old: OldVersion | null;
-  readonly base: string | null;
-  readonly savedText: string;
-  /** The renamings that the tests on disk have followed. */
-  readonly savedRenamings: readonly T.RenamedName[];
-  readonly versions: readonly Version[];
-  readonly at: number;
-  readonly view: View;
-  readonly panel: Panel;
-  readonly isPanelOpen: boolean;
-  /** The ids that are selected. Views propose a selection; this one counts. */
-  readonly selected: readonly string[];
-  readonly held: ReadonlyMap<string, Held>;
-  readonly busy: boolean;
-  readonly notice: string;
-  readonly problem: string;
-  /** The version on disk that is shown beside the own one. */
-  readonly conflict: Conflict | null;
-  /** The version on disk that was noticed while there are changes that are not saved. */
-  readonly disk: Conflict | null;
-  readonly draft: KeptDraft | null;
-  readonly lit: Lit;
-  readonly menu: Menu | null;
-  readonly cursor: number | null;
-}
-
 /** What is marked on the canvas: states and pointers of the talk, of tests, figures of a store, or changes. */
-export interface Lit {
-  readonly state: string | null;
-  readonly edges: readonly string[];
-  readonly covered: readonly string[] | null;
-  readonly missed: readonly string[] | null;
-  readonly figures: Readonly<Record<string, string>> | null;
+export const DARK = {
+  state: null as string | null,
+  edges: [] as readonly string[],
+  covered: null as readonly string[] | null,
+  missed: null as readonly string[] | null,
+  figures: null as Readonly<Record<string, string>> | null,
   /** The version that the document is compared with. */
-  readonly before: Before | null;
-}
-
-export const DARK: Lit = {
-  state: null,
-  edges: [],
-  covered: null,
-  missed: null,
-  figures: null,
-  before: null,
+  before: null as Before | null,
 };
-const isNarrow = () => matchMedia("(max-width: 60rem)").matches;
+export type Lit = Readonly<typeof DARK>;
 
-const store = observed<StudioState>({
-  settings: null,
-  listing: null,
-  path: null,
-  writable: true,
-  old: null,
-  base: null,
-  savedText: "",
-  savedRenamings: [],
-  versions: [],
+/** What is so when a file is opened or left. */
+export const FRESH = {
+  old: null as OldVersion | null,
+  /** The renamings that the tests on disk have followed. */
+  savedRenamings: [] as readonly T.RenamedName[],
+  savedTranslations: {} as Translations,
+  /** What was there before the translations of all versions. */
+  originals: {} as Translations,
+  /** The texts of a definition with further languages. */
+  texts: null as T.Texts | null,
+  /** The language that text fields are shown in; "": the definition's own. */
+  language: "",
+  versions: [] as readonly Version[],
   at: 0,
-  view: isNarrow() ? "outline" : "canvas",
-  panel: "details",
+  /** The ids that are selected. Views propose a selection; this one counts. */
+  selected: [] as readonly string[],
+  held: new Map() as ReadonlyMap<string, Held>,
+  /** The version on disk that is shown beside the own one. */
+  conflict: null as Conflict | null,
+  /** The version on disk that was noticed while there are changes that are not saved. */
+  disk: null as Conflict | null,
+  draft: null as KeptDraft | null,
+  lit: DARK as Lit,
+  cursor: null as number | null,
+};
+export const isNarrow = () => matchMedia("(max-width: 60rem)").matches;
+
+const FIRST = {
+  ...FRESH,
+  settings: null as T.StudioSettings | null,
+  listing: null as T.Listing | null,
+  path: null as string | null,
+  writable: true,
+  base: null as string | null,
+  savedText: "",
+  view: (isNarrow() ? "outline" : "canvas") as View,
+  panel: "details" as Panel,
   isPanelOpen: !isNarrow(),
-  selected: [],
-  held: new Map(),
   busy: false,
   notice: "",
   problem: "",
-  conflict: null,
-  disk: null,
-  draft: null,
-  lit: DARK,
-  menu: null,
-  cursor: null,
-});
+  menu: null as Menu | null,
+};
+export type StudioState = Readonly<typeof FIRST>;
+
+const store = observed<StudioState>(FIRST);
 
 export const getState = store.get;
 export const useStudio = store.use;
@@ -139,11 +122,6 @@ export const change = (part: Partial<StudioState>): void => store.put({ ...getSt
 
 export const present = (from: StudioState = getState()): Version | null =>
   from.versions[from.at] ?? null;
-export const isUnsaved = (from: StudioState = getState()): boolean => {
-  const version = present(from);
-  return version !== null && (version.text !== from.savedText || from.held.size > 0);
-};
-
 export function say(notice: string): void {
   change({ notice, problem: "" });
 }
@@ -180,6 +158,11 @@ export function select(ids: readonly string[]): void {
 
 export function openPanel(panel: Panel): void {
   change({ panel, isPanelOpen: true });
+}
+
+export function openDetails(...ids: readonly string[]): void {
+  select(ids);
+  openPanel("details");
 }
 
 export function light(part: Partial<Lit>): void {

@@ -3,16 +3,8 @@ import { api } from "../api/client";
 import type * as T from "../api/types";
 import { dropDraft, keepDraft } from "./drafts";
 import { idAfter, renamingsBetween } from "./renamings";
-import {
-  type Positions,
-  type Version,
-  change,
-  getState,
-  isSame,
-  isUnsaved,
-  present,
-  tell,
-} from "./store";
+import { type Positions, type Version, change, getState, isSame, present, tell } from "./store";
+import { isUnsaved, unsavedTranslations } from "./unsaved";
 
 const MOST_VERSIONS = 300;
 /** Characters of all kept versions. Older ones fall away, so that a file of 5 MB does not fill the memory. */
@@ -48,7 +40,9 @@ export function keepNow(): void {
   const { path, base, held, old } = getState();
   if (path === null || version === null || old !== null) return;
   const renamings = unsavedRenamings(version);
-  if (isUnsaved()) keepDraft(path, { text: version.text, base, renamings, held: [...held] });
+  const translations = unsavedTranslations(version);
+  const { text } = version;
+  if (isUnsaved()) keepDraft(path, { text, base, renamings, translations, held: [...held] });
   else dropDraft(path);
 }
 
@@ -73,12 +67,11 @@ export function goTo(at: number): void {
   keepNow();
   const isPlaced = before?.positions === target.positions && before.folded === target.folded;
   if (before && !isPlaced) keepLayout(target);
-  if (target.checked.graph.nodes.length === 0 || target.isUnchecked || isTypingStale(target))
+  if (target.checked.graph.nodes.length === 0 || target.isUnchecked || stale.has(target))
     void checkNow();
 }
 
 const stale = new WeakSet<Version>();
-const isTypingStale = (version: Version) => stale.has(version);
 
 // -- typing
 
@@ -104,9 +97,10 @@ export async function checkNow(): Promise<void> {
   const { path } = getState();
   if (!version || path === null) return;
   try {
-    const checked = await api.check({ path, text: version.text });
+    const { text, translations } = version;
+    const checked = await api.check({ path, text, translations: unsavedTranslations(version) });
     const versions = getState().versions.map((one) => {
-      if (one.text !== version.text) return one;
+      if (one.text !== text || one.translations !== translations) return one;
       // A text that is no JSON keeps the last picture, which the canvas shows as such.
       const old = one.checked.graph;
       const graph = checked.is_json ? kept(old, checked.graph) : old;
@@ -134,9 +128,13 @@ export function kept(old: T.Graph, made: T.Graph): T.Graph {
 
 /** Take positions that a person chose: one step, and no edit of the text. */
 export function place(places: Positions, label: string): void {
+  arrange(label, ({ positions }) => ({ positions: new Map([...positions, ...places]) }));
+}
+
+function arrange(label: string, partOf: (now: Version) => Partial<Version>): void {
   const now = present();
   if (!now) return;
-  record({ ...now, positions: new Map([...now.positions, ...places]), label });
+  record({ ...now, ...partOf(now), label });
   keepLayout(present()!);
 }
 
@@ -150,12 +148,10 @@ export function fill(places: Positions, replaces = false): void {
 }
 
 export function fold(name: string): void {
-  const now = present();
-  if (!now) return;
-  const was = now.folded.includes(name);
-  const folded = was ? now.folded.filter((one) => one !== name) : [...now.folded, name];
-  record({ ...now, folded, label: `Fold or unfold ${name}` });
-  keepLayout(present()!);
+  arrange(`Fold or unfold ${name}`, ({ folded }) => {
+    const others = folded.filter((one) => one !== name);
+    return { folded: others.length < folded.length ? others : [...folded, name] };
+  });
 }
 
 let layoutTimer: ReturnType<typeof setTimeout> | undefined;

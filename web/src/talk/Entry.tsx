@@ -4,7 +4,9 @@ import type { PausedRow } from "../api/types";
 import { isObject } from "../forms/pointers";
 import { answer, send, useTalk } from "./talk";
 import { show } from "./Why";
-import { Press } from "../views/Buttons";
+import { Alert, Press } from "../views/Buttons";
+import { Code } from "../views/Code";
+import { Select } from "../views/Select";
 
 export function Entry() {
   const { talk, isBusy } = useTalk();
@@ -122,18 +124,10 @@ function Pause({ paused }: { paused: PausedRow }) {
       ) : (
         <label>
           Answer as JSON
-          <textarea
-            class="code"
-            value={whole}
-            onInput={(event) => setWhole(event.currentTarget.value)}
-          />
+          <Code value={whole} put={setWhole} />
         </label>
       )}
-      {fault && (
-        <p role="alert" class="error">
-          {fault}
-        </p>
-      )}
+      <Alert words={fault} />
       <button class="main">Answer</button>
     </form>
   );
@@ -155,12 +149,10 @@ function Answer({ name, schema, onInput }: AnswerProps) {
     <label>
       {String(title ?? description ?? name)}
       {Array.isArray(values) ? (
-        <select onChange={(event) => onInput(values[event.currentTarget.selectedIndex - 1])}>
-          <option value="">–</option>
-          {values.map((one) => (
-            <option key={String(one)}>{words(one)}</option>
-          ))}
-        </select>
+        <Select
+          options={[["", "–"], ...values.map(words)]}
+          choose={(_, field) => onInput(values[field.selectedIndex - 1])}
+        />
       ) : (
         <input
           list={undefined}

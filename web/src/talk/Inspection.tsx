@@ -1,5 +1,6 @@
 // Everything about one turn: why it went so, what changed, prompts, tools and the context.
 import type { TurnInspection } from "../api/types";
+import { Table } from "../views/Table";
 import { Why, show } from "./Why";
 
 export function Inspection({ found }: { found: TurnInspection }) {
@@ -13,26 +14,16 @@ export function Inspection({ found }: { found: TurnInspection }) {
       {found.changed.length > 0 && (
         <details open>
           <summary>Context: what changed</summary>
-          <table>
-            <thead>
-              <tr>
-                <th>Key</th>
-                <th>Before</th>
-                <th>After</th>
-                <th>From</th>
+          <Table label="What changed" head={["Key", "Before", "After", "From"]}>
+            {found.changed.map((one) => (
+              <tr key={one.key}>
+                <td>{one.key}</td>
+                <td>{show(one.before ?? "–")}</td>
+                <td>{show(one.after ?? "–")}</td>
+                <td>{one.quote ? `“${one.quote}”` : one.source}</td>
               </tr>
-            </thead>
-            <tbody>
-              {found.changed.map((one) => (
-                <tr key={one.key}>
-                  <td>{one.key}</td>
-                  <td>{show(one.before ?? "–")}</td>
-                  <td>{show(one.after ?? "–")}</td>
-                  <td>{one.quote ? `“${one.quote}”` : one.source}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+            ))}
+          </Table>
         </details>
       )}
       {found.calls.map((call, index) => (

@@ -9,7 +9,9 @@ import { Entry } from "./Entry";
 import { Inspection } from "./Inspection";
 import { begin, changeTalk, fork, inspect, replay, saveTest, useTalk } from "./talk";
 import { show } from "./Why";
-import { Press } from "../views/Buttons";
+import { Alert, Press } from "../views/Buttons";
+import { Code } from "../views/Code";
+import { Select } from "../views/Select";
 
 export default function Talk() {
   const { talk, isBusy, asked, streamed, problem, inspected, replay: played, saved } = useTalk();
@@ -51,15 +53,7 @@ export default function Talk() {
               run={replay}
               label="Play on the edited definition"
             />
-            <Press
-              disabled={isBusy || count === 0}
-              run={() =>
-                askText("Save as a test", "Name of the test", "conversation", "Save").then((name) =>
-                  name === null ? undefined : saveTest(name),
-                )
-              }
-              label="Save as test"
-            />
+            <Press disabled={isBusy || count === 0} run={keepAsTest} label="Save as test" />
           </div>
           {saved && (
             <p role="status" class={saved.passed === false ? "error" : "good"}>
@@ -72,13 +66,14 @@ export default function Talk() {
           {played && <Replayed />}
         </>
       )}
-      {problem && (
-        <p role="alert" class="error">
-          {problem}
-        </p>
-      )}
+      <Alert words={problem} />
     </section>
   );
+}
+
+async function keepAsTest(): Promise<void> {
+  const name = await askText("Save as a test", "Name of the test", "conversation", "Save");
+  if (name !== null) await saveTest(name);
 }
 
 function Replayed() {
@@ -128,14 +123,11 @@ function Beginning() {
       <div class="line">
         <label>
           Model
-          <select
+          <Select
             value={model}
-            onChange={(event) => changeTalk({ model: event.currentTarget.value })}
-          >
-            {(settings?.models ?? ["offline", "scripted"]).map((one) => (
-              <option key={one}>{one}</option>
-            ))}
-          </select>
+            options={settings?.models ?? ["offline", "scripted"]}
+            choose={(chosen) => changeTalk({ model: chosen })}
+          />
         </label>
         <Press class="main" disabled={isBusy} run={begin}>
           {talk ? "Start again" : "Start"}
@@ -151,38 +143,26 @@ function Beginning() {
       {model === "scripted" && (
         <label>
           Replies, one a line or as a JSON list
-          <textarea
-            class="code"
-            rows={4}
-            spellcheck={false}
-            value={replies}
-            onInput={(event) => changeTalk({ replies: event.currentTarget.value })}
-          />
+          <Code rows={4} value={replies} put={(text) => changeTalk({ replies: text })} />
         </label>
       )}
       <details class="more">
         <summary>Begin elsewhere {from && <small>{from}</small>}</summary>
         <label>
           State
-          <select
+          <Select
             value={from}
-            onChange={(event) => changeTalk({ from: event.currentTarget.value })}
-          >
-            <option value="">the first one</option>
-            {nodes().map((one) => (
-              <option key={one.id}>{one.id}</option>
-            ))}
-          </select>
+            options={[["", "the first one"], ...nodes().map((one) => one.id)]}
+            choose={(chosen) => changeTalk({ from: chosen })}
+          />
         </label>
         <label>
           Context as JSON
-          <textarea
-            class="code"
+          <Code
             rows={3}
-            spellcheck={false}
             placeholder='{"age": 20}'
             value={context}
-            onInput={(event) => changeTalk({ context: event.currentTarget.value })}
+            put={(text) => changeTalk({ context: text })}
           />
         </label>
       </details>
@@ -198,6 +178,15 @@ function Turn({ turn, inspected }: { turn: TurnRow; inspected: TurnInspection | 
     const words = await askText("Edit the message", "Message", turn.user ?? "", "Go on from here");
     if (words !== null) await fork(turn.number - 1, words);
   };
+  const further = (label: string, what: string, run: () => unknown) => (
+    <Press
+      class="small"
+      disabled={isStuck}
+      aria-label={`${what} turn ${turn.number}`}
+      run={run}
+      label={label}
+    />
+  );
   return (
     <>
       {turn.user !== null && <li class="user">{turn.user}</li>}
@@ -217,22 +206,8 @@ function Turn({ turn, inspected }: { turn: TurnRow; inspected: TurnInspection | 
             run={() => inspect(turn.number)}
             label="Why"
           />
-          <Press
-            class="small"
-            disabled={isStuck}
-            aria-label={`Step back to turn ${turn.number}`}
-            run={() => fork(turn.number)}
-            label="Step back"
-          />
-          {turn.by === "message" && (
-            <Press
-              class="small"
-              disabled={isStuck}
-              aria-label={`Edit the message of turn ${turn.number}`}
-              run={edit}
-              label="Edit"
-            />
-          )}
+          {further("Step back", "Step back to", () => fork(turn.number))}
+          {turn.by === "message" && further("Edit", "Edit the message of", edit)}
         </div>
         {inspected && <Inspection found={inspected} />}
       </li>

@@ -1,5 +1,6 @@
 // Why a turn went as it did: its decisions with their candidates and conditions, and what else was noted.
 import { isObject } from "../forms/pointers";
+import { Table } from "../views/Table";
 
 type Row = Record<string, unknown>;
 
@@ -63,20 +64,11 @@ function Decision({ note }: { note: Row }) {
         {reason}
       </p>
       {candidates.length > 0 && (
-        <table aria-label={`Candidates in ${state}`}>
-          <thead>
-            <tr>
-              <th>Way on</th>
-              <th>Conditions</th>
-              <th>Verdict</th>
-            </tr>
-          </thead>
-          <tbody>
-            {candidates.map((one, index) => (
-              <Candidate key={index} candidate={one} />
-            ))}
-          </tbody>
-        </table>
+        <Table label={`Candidates in ${state}`} head={["Way on", "Conditions", "Verdict"]}>
+          {candidates.map((one, index) => (
+            <Candidate key={index} candidate={one} />
+          ))}
+        </Table>
       )}
     </>
   );

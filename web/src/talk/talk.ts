@@ -6,42 +6,30 @@ import { bringIntoView, leaveUnsaved } from "../state/actions";
 import { openFile, openVersion, refreshFiles } from "../state/files";
 import { settledText } from "../state/gestures";
 import { observed } from "../state/observed";
-import { attempt, getState, isUnsaved, light, openPanel, say, tell } from "../state/store";
+import { attempt, getState, light, openPanel, say, tell } from "../state/store";
+import { isUnsaved } from "../state/unsaved";
 
-export interface TalkState {
-  readonly talk: T.TalkView | null;
-  readonly isBusy: boolean;
-  /** The user's words and the answer as it arrives. */
-  readonly asked: string;
-  readonly streamed: string;
-  readonly problem: string;
-  readonly inspected: T.TurnInspection | null;
-  readonly replay: T.ReplayAnswer | null;
-  /** The model that was asked for it anew; null: none. */
-  readonly replayedBy: string | null;
-  readonly saved: T.SavedTest | null;
-  readonly model: string;
-  readonly replies: string;
-  /** Where the next conversation begins: a state, "" for the first one, and its context as JSON. */
-  readonly from: string;
-  readonly context: string;
-}
-
-const store = observed<TalkState>({
-  talk: null,
+const FIRST = {
+  talk: null as T.TalkView | null,
   isBusy: false,
+  /** The user's words and the answer as it arrives. */
   asked: "",
   streamed: "",
   problem: "",
-  inspected: null,
-  replay: null,
-  replayedBy: null,
-  saved: null,
+  inspected: null as T.TurnInspection | null,
+  replay: null as T.ReplayAnswer | null,
+  /** The model that was asked for it anew; null: none. */
+  replayedBy: null as string | null,
+  saved: null as T.SavedTest | null,
   model: "offline",
   replies: "",
+  /** Where the next conversation begins: a state, "" for the first one, and its context as JSON. */
   from: "",
   context: "",
-});
+};
+export type TalkState = Readonly<typeof FIRST>;
+
+const store = observed<TalkState>(FIRST);
 
 export const useTalk = (): TalkState => store.use((state) => state);
 export const changeTalk = (part: Partial<TalkState>): void =>

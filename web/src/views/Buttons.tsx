@@ -17,6 +17,14 @@ export const Press = ({ run, label, children, ...rest }: PressProps) => (
   </button>
 );
 
+/** What went wrong, if something did. */
+export const Alert = ({ words }: { words: string }) =>
+  words === "" ? null : (
+    <p role="alert" class="error">
+      {words}
+    </p>
+  );
+
 export function Buttons({ actions }: { actions: readonly Action[] }) {
   return (
     <div class="buttons">
@@ -44,6 +52,10 @@ export function ContextMenu() {
   }, [menu]);
   if (menu === null) return null;
   const close = () => change({ menu: null });
+  const choose = (run: Action[1]) => {
+    close();
+    void run();
+  };
   const step = (event: KeyboardEvent) => {
     const isEnd = event.key === "Escape" || event.key === "Tab";
     if (isEnd) close();
@@ -58,15 +70,7 @@ export function ContextMenu() {
     >
       <div class="menu" role="menu" aria-label={menu.title} ref={list} onKeyDown={step}>
         {menu.actions.map(([label, run]) => (
-          <Press
-            key={label}
-            role="menuitem"
-            run={() => {
-              close();
-              void run();
-            }}
-            label={label}
-          />
+          <Press key={label} role="menuitem" run={() => choose(run)} label={label} />
         ))}
       </div>
     </div>

@@ -1,10 +1,10 @@
 // The form of what is selected: a state, a transition, or the machine.
-import { useState } from "preact/hooks";
 import type { GraphEdge, GraphNode } from "../api/types";
 import { Faults } from "../forms/Faults";
 import { Fields } from "../forms/SchemaForm";
 import schemas from "../forms/schemas.json";
 import { isObject, join, own } from "../forms/pointers";
+import { LanguagePicker } from "../forms/Translated";
 import { valueAt } from "../forms/values";
 import { connect, reveal } from "../state/actions";
 import { isEdge, isWorkflow } from "../state/machine";
@@ -14,6 +14,7 @@ import { type Schema, definitionOf, propertiesOf, rootSchema } from "../state/sc
 import { gesture, setValue } from "../state/gestures";
 import { present, useStudio } from "../state/store";
 import { Buttons, Press } from "./Buttons";
+import { askText } from "./dialogs";
 
 /** The forms that no published JSON Schema describes. */
 const FORMS: Readonly<Record<keyof typeof schemas, Schema>> = schemas;
@@ -44,10 +45,15 @@ export function Details() {
     );
   }
   const edge = id !== undefined && isEdge(id) ? graph.edges.find((one) => one.id === id) : null;
-  if (edge) return <TransitionForm key={edge.id} edge={edge} />;
   const node = graph.nodes.find((one) => one.id === id);
-  if (node) return <StateForm key={node.id} node={node} edges={graph.edges} />;
-  return <MachineForm />;
+  return (
+    <>
+      <LanguagePicker />
+      {edge && <TransitionForm key={edge.id} edge={edge} />}
+      {node && <StateForm key={node.id} node={node} edges={graph.edges} />}
+      {!edge && !node && <MachineForm />}
+    </>
+  );
 }
 
 export function StateForm({ node, edges }: { node: GraphNode; edges: readonly GraphEdge[] }) {
@@ -146,29 +152,22 @@ export function TransitionForm({ edge }: { edge: GraphEdge }) {
 
 export function MachineForm() {
   const value = valueAt("");
-  const [name, setName] = useState("");
   if (!isObject(value)) return <p>The text is not an object. Mend it in the text view.</p>;
   if (isWorkflow()) {
+    const hidden = ["states", "transitions", "version"];
+    const properties = propertiesOf(FORMS.workflow);
     return (
       <section aria-label="Workflow">
         <h2>Workflow</h2>
-        <Fields
-          properties={propertiesOf(FORMS.workflow)}
-          pointer=""
-          value={value}
-          main={["objective"]}
-          hidden={["states", "transitions", "version"]}
-        />
+        <Fields {...{ properties, value, hidden }} pointer="" main={["objective"]} />
       </section>
     );
   }
   const keys = valueAt("/context_schema/properties");
   const given = isObject(keys) ? keys : {};
-  const add = () => {
-    if (!name.trim()) return;
-    const key = name.trim();
-    setName("");
-    void gesture(`Add key ${key}`, [keyGesture(key, { type: "string" })]);
+  const add = async () => {
+    const key = await askText("Add a key", "Name", "", "Add");
+    if (key !== null) await gesture(`Add key ${key}`, [keyGesture(key, { type: "string" })]);
   };
   return (
     <section aria-label="Machine">
@@ -182,42 +181,33 @@ export function MachineForm() {
       />
       <h3>Keys of the context</h3>
       {Object.entries(given).map(([key, schema]) => (
-        <details class="more" key={key}>
-          <summary>
-            {key} <small>{isObject(schema) ? String(schema["type"] ?? "") : ""}</small>
-          </summary>
-          {isObject(schema) && (
-            <Fields
-              properties={propertiesOf(FORMS.contextKey)}
-              pointer={join("/context_schema/properties", key)}
-              value={schema}
-              main={["type", "title", "description", "enum", "x-source", "x-said", "x-valid"]}
-            />
-          )}
-          <Press
-            class="small"
-            run={() =>
-              setValue(`Delete key ${key}`, join("/context_schema/properties", key), undefined)
-            }
-          >
-            Delete key {key}
-          </Press>
-        </details>
+        <KeyForm key={key} name={key} schema={schema} />
       ))}
-      <form
-        class="line"
-        onSubmit={(event) => {
-          event.preventDefault();
-          add();
-        }}
-      >
-        <label>
-          New key
-          <input value={name} onInput={(event) => setName(event.currentTarget.value)} />
-        </label>
-        <button>Add key</button>
-      </form>
-      <Press run={() => connect(null)}>Add a transition from everywhere</Press>
+      <div class="buttons">
+        <Press run={add}>Add a key</Press>
+        <Press run={() => connect(null)}>Add a transition from everywhere</Press>
+      </div>
     </section>
+  );
+}
+
+function KeyForm({ name, schema }: { name: string; schema: unknown }) {
+  const pointer = join("/context_schema/properties", name);
+  const label = `Delete key ${name}`;
+  return (
+    <details class="more">
+      <summary>
+        {name} <small>{isObject(schema) ? String(schema["type"] ?? "") : ""}</small>
+      </summary>
+      {isObject(schema) && (
+        <Fields
+          properties={propertiesOf(FORMS.contextKey)}
+          pointer={pointer}
+          value={schema}
+          main={["type", "title", "description", "enum", "x-source", "x-said", "x-valid"]}
+        />
+      )}
+      <Press class="small" run={() => setValue(label, pointer, undefined)} label={label} />
+    </details>
   );
 }

@@ -5,17 +5,10 @@ import type { GitCommit, DiffAnswer } from "../api/types";
 import { leaveUnsaved } from "../state/actions";
 import { openVersion } from "../state/files";
 import { useLatest } from "../state/observed";
-import {
-  attempt,
-  change,
-  getState,
-  isUnsaved,
-  light,
-  present,
-  tell,
-  useStudio,
-} from "../state/store";
-import { Press } from "./Buttons";
+import { attempt, change, getState, light, present, tell, useStudio } from "../state/store";
+import { isUnsaved } from "../state/unsaved";
+import { Alert, Press } from "./Buttons";
+import { Select } from "./Select";
 
 const SAVED = "\u0000saved";
 const COMMIT = "\u0000commit ";
@@ -66,19 +59,14 @@ export default function Diff() {
       <div class="line">
         <label class="grow">
           Compare with{" "}
-          <select
+          <Select
             value={against}
-            onChange={(event) => {
-              setAgainst(event.currentTarget.value);
+            options={[...options]}
+            choose={(chosen) => {
+              setAgainst(chosen);
               setFound(null); // what is shown and drawn is of one version
             }}
-          >
-            {[...options].map(([value, label]) => (
-              <option key={value} value={value}>
-                {label}
-              </option>
-            ))}
-          </select>
+          />
         </label>
         <Press
           disabled={before === null}
@@ -93,11 +81,7 @@ export default function Diff() {
           />
         )}
       </div>
-      {problem && (
-        <p role="alert" class="error">
-          {problem}
-        </p>
-      )}
+      <Alert words={problem} />
       {found && (
         <>
           <h2>By meaning</h2>

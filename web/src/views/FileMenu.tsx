@@ -4,8 +4,11 @@ import type { ExportBody } from "../api/types";
 import { leaveUnsaved } from "../state/actions";
 import { closeFile, deleteFile, openFile, refreshFiles, renameFile, saveAs } from "../state/files";
 import { settle, settledText } from "../state/gestures";
-import { attempt, getState, isUnsaved, say, useStudio } from "../state/store";
+import { numbered } from "../state/machine";
+import { attempt, getState, say, useStudio } from "../state/store";
+import { isUnsaved } from "../state/unsaved";
 import { type Option, askChoice, askText, askYes } from "./dialogs";
+import { type Options, Select } from "./Select";
 
 type ExportForm = ExportBody["form"];
 
@@ -59,11 +62,7 @@ const withEnding = (name: string): string => (name.endsWith(".json") ? name : `$
 /** Return a free name beside a file. */
 function besides(path: string): string {
   const known = new Set(getState().listing?.files.map((one) => one.path));
-  const stem = path.replace(/(_\d+)?\.json$/, "");
-  for (let number = 2; ; number += 1) {
-    const name = `${stem}_${number}.json`;
-    if (!known.has(name)) return name;
-  }
+  return numbered(path, ".json", known);
 }
 
 async function askSaveAs(title: string, action: string): Promise<void> {
@@ -97,7 +96,7 @@ export function FileMenu() {
   return (
     <Menu
       label="File"
-      options={ACTIONS.map(([name]) => [name, name] as const)}
+      options={ACTIONS.map(([name]) => name)}
       choose={(name) => ACTIONS.find(([one]) => one === name)?.[1]()}
     />
   );
@@ -111,28 +110,21 @@ export function ExportMenu() {
 
 interface MenuProps {
   readonly label: string;
-  readonly options: readonly (readonly [string, string])[];
+  readonly options: Options;
   readonly choose: (value: string) => unknown;
 }
 
 function Menu({ label, options, choose }: MenuProps) {
   return (
-    <select
+    <Select
       aria-label={label}
       class="wide"
       value=""
-      onChange={(event) => {
-        const { value } = event.currentTarget;
-        event.currentTarget.value = "";
-        void choose(value);
+      options={[["", label], ...options]}
+      choose={(value, field) => {
+        field.value = "";
+        return choose(value);
       }}
-    >
-      <option value="">{label}</option>
-      {options.map(([value, words]) => (
-        <option key={value} value={value}>
-          {words}
-        </option>
-      ))}
-    </select>
+    />
   );
 }

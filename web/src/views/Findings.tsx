@@ -5,7 +5,7 @@ import { reveal } from "../state/actions";
 import { gesture } from "../state/gestures";
 import { correctionOf, fieldOf } from "../state/hints";
 import { edges, nodes } from "../state/machine";
-import { change, present, useStudio } from "../state/store";
+import { change, isNarrow, present, useStudio } from "../state/store";
 import { checkNow, typed } from "../state/versions";
 import { Press } from "./Buttons";
 
@@ -21,6 +21,13 @@ export function Findings() {
   const checked = useStudio((state) => present(state)?.checked);
   if (!checked) return null;
   const go = (found: FindingRow) => {
+    const field = fieldOf(found, checked.value);
+    const [root, language] = stepsOf(field);
+    if (root === "texts") {
+      change({ view: "texts", language, isPanelOpen: !isNarrow() });
+      focusField(field);
+      return;
+    }
     const id = subject(found);
     if (id !== null && checked.is_json) reveal(id);
     else change({ view: "text", cursor: found.offset ?? 0 });
@@ -88,7 +95,7 @@ function Hint({ found, value, go }: HintProps) {
   );
 }
 
-const MOST_FRAMES = 20;
+const MOST_FRAMES = 60;
 
 /** Go to the first field at or below a pointer, as soon as its form is there. */
 function focusField(pointer: string, frames = MOST_FRAMES): void {

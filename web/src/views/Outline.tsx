@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { addState } from "../state/actions";
 import { grouped } from "../state/grouped";
-import { openPanel, present, select, useStudio } from "../state/store";
+import { openDetails, present, useStudio } from "../state/store";
 import type { GraphEdge, GraphNode } from "../api/types";
 import { kindWords } from "./kinds";
 import { Invitation, Steps } from "./Steps";
@@ -25,11 +25,19 @@ export default function Outline() {
   const matches = (node: GraphNode) =>
     words === "" || `${node.id} ${node.purpose} ${node.kind}`.toLowerCase().includes(words);
   const found = nodes.filter(matches);
-  const choose = (id?: string) => {
-    select(id === undefined ? [] : [id]);
-    openPanel("details");
-  };
   const free = bySource.get(null) ?? [];
+  const way = (edge: GraphEdge) => (
+    <li key={edge.id}>
+      <Press
+        aria-current={selected[0] === edge.id}
+        run={() => openDetails(edge.id)}
+        onKeyDown={step}
+      >
+        → {edge.target} {edge.level && <span class={`fault ${edge.level}`}>{edge.level}</span>}
+        <small>{edge.label || edge.words}</small>
+      </Press>
+    </li>
+  );
   return (
     <div class="outline">
       <div class="line">
@@ -41,7 +49,7 @@ export default function Outline() {
       <div class="buttons">
         <Steps />
         <Press run={() => addState(null)}>Add state</Press>
-        <Press run={choose}>Machine</Press>
+        <Press run={() => openDetails()}>Machine</Press>
       </div>
       <Invitation />
       <ol class="states" aria-label="States">
@@ -49,7 +57,7 @@ export default function Outline() {
           <li key={node.id} class={lit === node.id ? "lit" : ""}>
             <Press
               aria-current={selected[0] === node.id}
-              run={() => choose(node.id)}
+              run={() => openDetails(node.id)}
               onKeyDown={step}
             >
               <b>{node.id}</b> <span class={`kind kind-${node.kind}`}>{kindWords(node.kind)}</span>
@@ -58,9 +66,7 @@ export default function Outline() {
               <small>{node.purpose || node.reply}</small>
             </Press>
             <ul aria-label={`Transitions of ${node.id}`}>
-              {(bySource.get(node.id) ?? []).map((edge) => (
-                <Way key={edge.id} edge={edge} chosen={selected[0] === edge.id} choose={choose} />
-              ))}
+              {(bySource.get(node.id) ?? []).map(way)}
             </ul>
           </li>
         ))}
@@ -72,30 +78,11 @@ export default function Outline() {
         <>
           <h2>From everywhere</h2>
           <ul class="states" aria-label="Transitions from everywhere">
-            {free.map((edge) => (
-              <Way key={edge.id} edge={edge} chosen={selected[0] === edge.id} choose={choose} />
-            ))}
+            {free.map(way)}
           </ul>
         </>
       )}
     </div>
-  );
-}
-
-interface WayProps {
-  readonly edge: GraphEdge;
-  readonly chosen: boolean;
-  readonly choose: (id: string) => void;
-}
-
-function Way({ edge, chosen, choose }: WayProps) {
-  return (
-    <li>
-      <Press aria-current={chosen} run={() => choose(edge.id)} onKeyDown={step}>
-        → {edge.target} {edge.level && <span class={`fault ${edge.level}`}>{edge.level}</span>}
-        <small>{edge.label || edge.words}</small>
-      </Press>
-    </li>
   );
 }
 

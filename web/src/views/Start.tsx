@@ -41,6 +41,13 @@ export function Start() {
           ))}
         </ul>
       ))}
+      <ul class="releases" aria-label="Releases">
+        {listing?.releases.map((one) => (
+          <li key={one.path}>
+            <b>{one.name}</b> {one.state} <small>{one.arms.join(", ")}</small>
+          </li>
+        ))}
+      </ul>
       {listing?.truncated && <p>The folder has more files than are listed.</p>}
       {hasStore && (
         <Suspense fallback={null}>

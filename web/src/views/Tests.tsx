@@ -3,28 +3,24 @@ import { useState } from "preact/hooks";
 import { api } from "../api/client";
 import type { RanTests } from "../api/types";
 import { settledText } from "../state/gestures";
-import { attempt, light, useStudio } from "../state/store";
+import { busily, light, useStudio } from "../state/store";
 import { showFigures } from "../talk/talk";
 import { Press } from "./Buttons";
 
 export function Tests() {
   const [ran, setRan] = useState<RanTests | null>(null);
-  const [isBusy, setBusy] = useState(false);
-  const settings = useStudio((state) => state.settings);
-  const run = async () => {
-    setBusy(true);
-    await attempt(async () => {
+  const { busy, settings } = useStudio((state) => state);
+  const run = () =>
+    busily(async () => {
       const found = await api.runTests(await settledText());
       setRan(found);
       light({ covered: found.covered, missed: found.missed });
     });
-    setBusy(false);
-  };
   return (
     <section aria-label="Tests">
       <h2>Tests</h2>
       <div class="buttons">
-        <Press class="main" disabled={isBusy} run={run} label="Run the tests" />
+        <Press class="main" disabled={busy} run={run} label="Run the tests" />
         <Press
           run={() => {
             setRan(null);

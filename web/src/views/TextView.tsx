@@ -10,7 +10,6 @@ import { json } from "@codemirror/lang-json";
 import {
   HighlightStyle,
   bracketMatching,
-  codeFolding,
   foldGutter,
   foldKeymap,
   indentOnInput,
@@ -54,25 +53,20 @@ const run = (step: () => void) => () => {
 const hover = hoverTooltip((view, at) => {
   const found = describe(view.state, at);
   if (!found) return null;
+  const help = { className: "code-help", textContent: found.text };
   return {
     pos: found.from,
     end: found.to,
     above: true,
-    create: () => {
-      const dom = document.createElement("div");
-      dom.className = "code-help";
-      dom.textContent = found.text;
-      return { dom };
-    },
+    create: () => ({ dom: Object.assign(document.createElement("div"), help) }),
   };
 });
 
-function extensions(readOnly: boolean) {
+function extensions() {
   return [
     lineNumbers(),
     highlightActiveLineGutter(),
     foldGutter(),
-    codeFolding(),
     drawSelection(),
     indentUnit.of("  "),
     indentOnInput(),
@@ -85,7 +79,6 @@ function extensions(readOnly: boolean) {
     autocompletion({ override: [completions] }),
     hover,
     lintGutter(),
-    EditorState.readOnly.of(readOnly),
     EditorView.lineWrapping,
     EditorView.contentAttributes.of({ "aria-label": "Text of the definition", tabindex: "0" }),
     EditorView.updateListener.of((update) => {
@@ -149,7 +142,7 @@ export default function TextView() {
       parent: place.current!,
       state: EditorState.create({
         doc: present()?.text ?? "",
-        extensions: [EditorState.lineSeparator.of(separator), extensions(false)],
+        extensions: [EditorState.lineSeparator.of(separator), extensions()],
       }),
     });
     view.current = made;
@@ -171,12 +164,8 @@ export default function TextView() {
     if (!now || !findings) return;
     const length = now.state.doc.length;
     const marks = findings.slice(0, 1000).map((one) => diagnostic(one, length));
-    now.dispatch(
-      setDiagnostics(
-        now.state,
-        marks.sort((a, b) => a.from - b.from),
-      ),
-    );
+    marks.sort((a, b) => a.from - b.from);
+    now.dispatch(setDiagnostics(now.state, marks));
   }, [findings, text, path]);
 
   useEffect(() => {

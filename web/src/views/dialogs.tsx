@@ -3,6 +3,7 @@ import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { observed } from "../state/observed";
 import { walk } from "./rows";
 import { Press } from "./Buttons";
+import { Select } from "./Select";
 
 export interface Option {
   readonly value: string;
@@ -172,8 +173,7 @@ function Asked({ question }: { question: Question }) {
 const firstAnswers = (fields: readonly FormField[]): Answers =>
   Object.fromEntries(fields.map((one) => [one.name, one.value ?? one.options?.[0] ?? ""]));
 
-interface FormFieldsProps {
-  readonly fields: readonly FormField[];
+interface FormFieldsProps extends Pick<Question, "fields"> {
   readonly answers: Answers;
   readonly put: (name: string, text: string) => void;
 }
@@ -188,26 +188,21 @@ function FormFields({ fields, answers, put }: FormFieldsProps) {
   return (
     <>
       {fields.filter(isShown).map((one) => {
-        const shared = {
-          value: answers[one.name],
-          required: one.required,
+        const key = `${id}-${one.name}`;
+        const shared = { id: key, value: answers[one.name], required: one.required };
+        const typing = {
           placeholder: one.hint,
           onInput: (event: { currentTarget: { value: string } }) =>
             put(one.name, event.currentTarget.value),
         };
-        const key = `${id}-${one.name}`;
         return (
           <div class="field" key={one.name}>
             <label for={key}>{one.label}</label>
             {one.options && (
-              <select {...shared} id={key}>
-                {one.options.map((option) => (
-                  <option key={option}>{option}</option>
-                ))}
-              </select>
+              <Select {...shared} options={one.options} choose={(text) => put(one.name, text)} />
             )}
-            {one.isLong && <textarea {...shared} id={key} rows={3} />}
-            {!one.options && !one.isLong && <input {...shared} id={key} autocomplete="off" />}
+            {one.isLong && <textarea {...shared} {...typing} rows={3} />}
+            {!one.options && !one.isLong && <input {...shared} {...typing} autocomplete="off" />}
           </div>
         );
       })}

@@ -22,6 +22,7 @@ from llm_fsm.documents.translations import (
     languages_of,
     read_catalog,
     texts_of,
+    updated,
 )
 
 _RULES = ("missing-translation", "unspoken-language", "taken-key")
@@ -45,17 +46,13 @@ def texts(*, action: str, file: str) -> int:
         return _check(file)
     document = read_document(file).value
     found = texts_of(document)
-    template = catalog_of(found, stem_of(file))
     if action == "extract":
         place = f"{os.path.splitext(file)[0]}.pot"
-        write_output(place, as_po(template))
+        write_output(place, as_po(catalog_of(found, stem_of(file))))
         console.note(f"wrote {place}: {escape.plural(len(found), 'text')}")
         return exits.OK
     for tag in languages_of(document):
-        catalog = read_catalog(file, tag)
-        # Else the file would change each time.
-        template.creation_date = catalog.creation_date
-        catalog.update(template)
+        catalog = updated(read_catalog(file, tag), found)
         place = file_of_language(file, tag)
         write_output(place, as_po(catalog))
         left = sum(1 for entry in catalog if entry.id and (entry.fuzzy or not entry.string))

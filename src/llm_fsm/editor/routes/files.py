@@ -15,6 +15,7 @@ from llm_fsm.editor.gestures import perform
 from llm_fsm.editor.layouts import layout_text, read_layout
 from llm_fsm.editor.models import (
     CheckedText,
+    EditedBody,
     FileEntry,
     GestureBody,
     Layout,
@@ -25,9 +26,12 @@ from llm_fsm.editor.models import (
     SaveBody,
     SavedFile,
     StudioSettings,
-    TextBody,
+    Texts,
 )
+from llm_fsm.editor.releases import release_row
 from llm_fsm.editor.studio import Studio
+from llm_fsm.editor.translations import all_texts
+from llm_fsm.releases.file import ENDING
 from llm_fsm.server.problems import Problem
 
 
@@ -54,7 +58,8 @@ def router(studio: Studio) -> APIRouter:
         """List the JSON files of the folder, without those of positions."""
         paths, is_truncated = folder.listing()
         entries = [entry for entry in (_entry(studio, path) for path in paths) if entry is not None]
-        return Listing(folder=folder.root, files=entries, truncated=is_truncated)
+        found = [release_row(folder, path) for path in paths if path.endswith(ENDING)]
+        return Listing(folder=folder.root, files=entries, releases=found, truncated=is_truncated)
 
     @made.get("/file")
     def open_file(path: str = Query(max_length=4096), findings: bool = True) -> Opened:
@@ -74,7 +79,7 @@ def router(studio: Studio) -> APIRouter:
 
     @made.put("/file")
     def save_file(body: SaveBody) -> SavedFile:
-        """Save a text, finished or not, and the tests that follow its renamings.
+        """Save a text, finished or not, the tests that follow its renamings, and translations.
 
         409 with `conflict` if the file is another one now.
         """
@@ -98,9 +103,14 @@ def router(studio: Studio) -> APIRouter:
         return Layout(positions=body.positions, folded=body.folded, sha256=found.sha256)
 
     @made.post("/check")
-    def check_text(body: TextBody) -> CheckedText:
+    def check_text(body: EditedBody) -> CheckedText:
         """Check a text that need not be saved."""
-        return check_written(body.text, body.path, folder)
+        return check_written(body.text, body.path, folder, edits=body.translations)
+
+    @made.post("/texts")
+    def list_texts(body: EditedBody) -> Texts:
+        """List the texts of a definition with their translations. Nothing is saved."""
+        return all_texts(body, folder)
 
     @made.post("/patch")
     def patch_text(body: GestureBody) -> Patched:
@@ -111,7 +121,7 @@ def router(studio: Studio) -> APIRouter:
                 text = perform(text, one.gesture, body.path)
             except PatchError as error:
                 raise Problem("invalid", f"{one.gesture.do}: {error}") from error
-        checked = check_written(text, body.path, folder, fixes=False)
+        checked = check_written(text, body.path, folder, edits=body.translations, fixes=False)
         return Patched(text=text, checked=checked)
 
     return made

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -14,8 +13,7 @@ from starlette.responses import Response, StreamingResponse
 
 from llm_fsm import AsyncConversation
 from llm_fsm import events as ev
-from llm_fsm._json import of_kind
-from llm_fsm.definition.json_source import SourceError, parse
+from llm_fsm._json import member, of_kind
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.subflows import Flows, read_document
 from llm_fsm.documents import patch
@@ -49,6 +47,8 @@ from llm_fsm.turn.effects import AskModel
 
 _SECONDS = 120.0
 """The longest time of one call of a model that is asked anew."""
+
+
 _STREAM: Responses = {
     200: {
         "description": "Events `delta`, `replaced` and `state`, then `talk` or `problem`, each a Streamed.",
@@ -264,14 +264,8 @@ async def _pinned(store: Store, conversation_id: str) -> Flows:
 
 def _file_of(talks: Talks, definition: Definition) -> models.TalkBody:
     """Return the file that has a definition's name, or else its kept text, to talk to."""
-    folder = talks.studio.folder
-    for path in folder.listing()[0]:
-        try:
-            text = folder.read(path).text
-            value = parse(text)
-        except (Problem, SourceError):
-            continue
-        if kind_of_value(value, path) == "definition" and value.get("name") == definition.name:
+    for path, text, value in talks.studio.folder.values():
+        if kind_of_value(value, path) == "definition" and member(value, "name") == definition.name:
             return models.TalkBody(path=path, text=text)
     kept = json.dumps(json.loads(definition.canonical), ensure_ascii=False, indent=2)
     return models.TalkBody(path=f"{uuid.uuid4().hex}.json", text=f"{kept}\n")
@@ -292,7 +286,7 @@ def _as_file(
     except LLMFSMError as error:
         if folder.exists(path):
             words = str(problem_of(error).detail)
-            return None, f"{path}: {words.replace(folder.root + os.sep, '')}"
+            return None, f"{path}: {folder.shortened(words)}"
         called = ", ".join(program.flows)
         name = program.definition.name
         return None, (

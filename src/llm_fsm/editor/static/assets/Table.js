@@ -1,0 +1,1 @@
+import{M as e}from"./gestures.js";var t=({label:t,head:n,children:r})=>e(`table`,{"aria-label":t,children:[e(`thead`,{children:e(`tr`,{children:n.map(t=>e(`th`,{children:t},t))})}),e(`tbody`,{children:r})]});export{t};

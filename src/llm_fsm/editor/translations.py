@@ -1,0 +1,75 @@
+"""The texts of a definition in its further languages: as the page shows them, and as it saves them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm._json import JsonMap, steps
+from llm_fsm.definition.json_source import SourceError, parse
+from llm_fsm.definition.plain import NotPlainError
+from llm_fsm.documents.translations import (
+    Translation,
+    as_po,
+    edited_catalog,
+    file_of_language,
+    languages_of,
+    texts_of,
+    updated,
+)
+from llm_fsm.editor.checked import kind_of_value, todays
+from llm_fsm.editor.folder import Folder
+from llm_fsm.editor.models import EditedBody, SaveBody, TextRow, Texts
+
+
+def all_texts(body: EditedBody, folder: Folder) -> Texts:
+    """Return the texts of a definition with their translations, as `llm-fsm texts update` has them.
+
+    Args:
+        body: The definition, and the translations that are not saved yet.
+        folder: The folder, in which the files of texts are.
+
+    Returns:
+        The texts; none for a text that is no definition yet.
+
+    Raises:
+        DefinitionError: A file of texts cannot be read.
+    """
+    document = _document(body.text, body.path)
+    texts = texts_of(document)
+    found = Texts(language=str(document.get("language") or "en"), languages=languages_of(document))
+    found.rows = [TextRow(pointer=pointer, text=text) for pointer, text in texts.items()]
+    file = folder.place(body.path)
+    for tag in found.languages:
+        catalog = updated(edited_catalog(file, tag, body.translations), texts)
+        for row in found.rows:
+            entry = catalog.get(row.text, context=row.pointer)
+            row.translations[tag] = Translation(row.text, entry.string or "", entry.fuzzy)
+    return found
+
+
+def edited_files(body: SaveBody, folder: Folder) -> Iterator[tuple[str, str]]:
+    """Yield the path below the folder of each file of texts that has edits, and its new text.
+
+    Raises:
+        DefinitionError: A file of texts cannot be read.
+    """
+    if not body.translations:
+        return
+    texts = texts_of(_document(body.text, body.path))
+    file = folder.place(body.path)
+    for tag in sorted({steps(place)[1] for place in body.translations}):
+        catalog = edited_catalog(file, tag, body.translations)
+        # A definition that cannot be read now would make every text an old one.
+        if texts:
+            catalog = updated(catalog, texts)
+        yield file_of_language(body.path, tag), as_po(catalog).decode()
+
+
+def _document(text: str, path: str) -> JsonMap:
+    """Return a definition in today's form; an empty one for a text that is none yet."""
+    try:
+        value = parse(text)
+        is_definition = kind_of_value(value, path) == "definition"
+        return todays(value, path).document if is_definition else {}
+    except (SourceError, NotPlainError):
+        return {}
