@@ -11,12 +11,13 @@ import pytest
 
 from llm_fsm import AsyncMachine, Delivery, sink
 from llm_fsm import events as ev
+from llm_fsm._json import of_kind
 from llm_fsm.definition.models import Definition
 from llm_fsm.errors import StoreError
 from llm_fsm.records.replay import recorded_tools, replay_turns
 from llm_fsm.records.transfer import fork
 from llm_fsm.session.messages import LLMRequest, ModelReply
-from llm_fsm.session.turn_record import of_kind, parse
+from llm_fsm.session.turn_record import parse
 from llm_fsm.stores.base import Commit, Store
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import ScriptedLLM
