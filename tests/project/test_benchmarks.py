@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from benchmarks.tokens import counter
 from benchmarks.words import wrong
 from llm_fsm.documents.check import check
 from llm_fsm.testing import play
+from llm_fsm.testing.scenarios.loader import read_suite
 from paths import ROOT
 
 
@@ -31,6 +33,14 @@ from paths import ROOT
 def test_the_measured_definitions_have_no_findings(document: dict) -> None:
     found = [finding.name for finding in check(document)]
     assert set(found) <= {"guard-before-change"}  # nothing acts there: it is a hint, once a file
+
+
+DIALOGUES = sorted((ROOT / "benchmarks" / "dialogues").rglob("*.json"))
+
+
+@pytest.mark.parametrize("path", DIALOGUES, ids=lambda path: path.stem)
+def test_the_labels_of_a_dialogue_name_what_its_definition_has(path: Path) -> None:
+    assert [len(play.case.turns) > 1 for play in read_suite(path).plays] == [True]
 
 
 def test_the_measured_conversation_visits_every_state_and_keeps_the_correction() -> None:
