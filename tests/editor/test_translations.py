@@ -86,6 +86,15 @@ def test_a_translation_of_a_text_that_is_another_one_now_is_kept_as_fuzzy(page):
     assert "Tschüs!" in (page.folder / "greeter.de.po").read_text(encoding="utf-8")
 
 
+def test_translations_follow_a_renamed_state(page):
+    saved(page, {PLACE: translation("Tschüs!")})
+    text = TEXT.replace('"bye"', '"end"')
+    body = {"path": "greeter.json", "text": text, "overwrite": True}
+    body["renamings"] = [{"kind": "state", "name": "bye", "to": "end"}]
+    assert page.put("/file", body)["others"] == ["greeter.de.po"]
+    assert german(page, text)[REPLY.replace("bye", "end")] == translation("Tschüs!")
+
+
 def test_translations_are_saved_beside_an_unfinished_text(page):
     saved(page, {PLACE: translation("Tschüs!")})
     saved(page, {PLACE: translation("Servus!")}, text="{")

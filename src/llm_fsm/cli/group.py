@@ -38,6 +38,7 @@ COMMANDS: TextMap = {
     "new": "Start a definition with a test and a CI file.",
     "prompt": "Show what the model reads in a state, and what it takes.",
     "release": "Give a share of new conversations a candidate definition; watch, promote or take it back.",
+    "rename": "Rename a state or a context key in a definition, its tests and its texts.",
     "run": "Run a machine without a user and show what it does.",
     "schema": "Print the JSON Schema of definition files.",
     "serve": "Serve definitions: a chat page, REST, the OpenAI form, AG-UI and MCP.",

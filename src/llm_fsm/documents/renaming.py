@@ -81,16 +81,14 @@ def renamed(
     Example:
         renamed(text, [Renaming("state", "pay", "till")])
     """
-    maps: dict[Naming, dict[str, str]] = {Naming.STATE: {}, Naming.KEY: {}}
-    for one in renamings:
-        maps[Naming(one.kind)][one.name] = one.to
+    maps = maps_of(renamings)
     document = patch.read(text).scan.value
     values = {}
     keys = {}
     for place in places(document):
         if place.at_key:
             old = steps(place.pointer)[-1]
-            new = _new(old, place.naming, maps)
+            new = in_new_names(old, place.naming, maps)
             if new != old:
                 keys[place.pointer] = new
             continue
@@ -126,22 +124,38 @@ def composed(renamings: Sequence[Renaming]) -> list[Renaming]:
     return [Renaming(kind, old, new) for (kind, old), new in last.items() if old != new]
 
 
-_Maps = Mapping[Naming, TextMap]
+Maps = Mapping[Naming, TextMap]
+"""Old names of states and of keys, each with the new one."""
 
 
-def _new_lines(document: Any, place: NamePlace, maps: _Maps) -> Iterator[tuple[str, str, str]]:
+def maps_of(renamings: Iterable[Renaming]) -> Maps:
+    """Return the new names of renamings that are made at once."""
+    maps: dict[Naming, dict[str, str]] = {Naming.STATE: {}, Naming.KEY: {}}
+    for one in renamings:
+        maps[Naming(one.kind)][one.name] = one.to
+    return maps
+
+
+def _new_lines(document: Any, place: NamePlace, maps: Maps) -> Iterator[tuple[str, str, str]]:
     """Yield (pointer, old text, new text). A reply may be a list of lines, which are one text."""
     old = value_at(document, place.pointer)
     match old:
         case str():
-            yield place.pointer, old, _new(old, place.naming, maps)
+            yield place.pointer, old, in_new_names(old, place.naming, maps)
         case list() if is_list_of(old, str):
-            lines = _new(_LINE.join(old), place.naming, maps).split(_LINE)
+            lines = in_new_names(_LINE.join(old), place.naming, maps).split(_LINE)
             for number, (line, other) in enumerate(zip(old, lines, strict=True)):
                 yield f"{place.pointer}/{number}", line, other
 
 
-def _new(old: str, naming: Naming, maps: _Maps) -> str:
+def in_new_names(old: str, naming: Naming, maps: Maps) -> str:
+    """Return a name, or a text that has names, with the new names.
+
+    Args:
+        old: The text.
+        naming: What it is.
+        maps: The new names.
+    """
     states = maps[Naming.STATE]
     keys = maps[Naming.KEY]
     match naming:

@@ -42,8 +42,10 @@ def save(folder: Folder, body: SaveBody) -> SavedFile:
             cannot be written, 422 if tests have the old and the new name in one object.
         DefinitionError: A file of texts cannot be read.
     """
-    followers = _followers(folder, body)
-    for path, text in edited_files(body, folder):
+    given = [Renaming(one.kind, one.name, one.to) for one in body.renamings]
+    renamings = _known(composed(given), body.text)
+    followers = _followers(folder, body.path, renamings)
+    for path, text in edited_files(body, folder, renamings):
         followers.append(Follower(path, folder.find(path), text))
     for one in followers:
         if one.found is not None and not one.found.writable:
@@ -62,14 +64,12 @@ def save(folder: Folder, body: SaveBody) -> SavedFile:
     )
 
 
-def _followers(folder: Folder, body: SaveBody) -> list[Follower]:
+def _followers(folder: Folder, tested: str, renamings: Sequence[Renaming]) -> list[Follower]:
     """Return the files of tests that the renamings change."""
-    given = [Renaming(one.kind, one.name, one.to) for one in body.renamings]
-    renamings = _known(composed(given), body.text)
     if not renamings:
         return []
     followers = []
-    for path in tests_of(folder, body.path):
+    for path in tests_of(folder, tested):
         found = folder.read(path)
         try:
             text = renamed(found.text, renamings)

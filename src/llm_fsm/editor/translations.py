@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from os.path import exists
 
 from llm_fsm._json import JsonMap, steps
 from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.definition.plain import NotPlainError
+from llm_fsm.documents.renaming import Renaming
 from llm_fsm.documents.translations import (
     Translation,
     as_po,
@@ -47,18 +49,27 @@ def all_texts(body: EditedBody, folder: Folder) -> Texts:
     return found
 
 
-def edited_files(body: SaveBody, folder: Folder) -> Iterator[tuple[str, str]]:
-    """Yield the path below the folder of each file of texts that has edits, and its new text.
+def edited_files(
+    body: SaveBody, folder: Folder, renamings: Sequence[Renaming]
+) -> Iterator[tuple[str, str]]:
+    """Yield the path below the folder of each file of texts that changes, and its new text.
+
+    Args:
+        body: The text to save, with the edits of translations.
+        folder: The folder.
+        renamings: The renamings, which the files follow.
 
     Raises:
         DefinitionError: A file of texts cannot be read.
     """
-    if not body.translations:
-        return
-    texts = texts_of(_document(body.text, body.path))
+    tags = {steps(place)[1] for place in body.translations}
+    document = _document(body.text, body.path) if tags or renamings else {}
+    texts = texts_of(document)
     file = folder.place(body.path)
-    for tag in sorted({steps(place)[1] for place in body.translations}):
-        catalog = edited_catalog(file, tag, body.translations)
+    if renamings:
+        tags.update(tag for tag in languages_of(document) if exists(file_of_language(file, tag)))
+    for tag in sorted(tags):
+        catalog = edited_catalog(file, tag, body.translations, renamings)
         # A definition that cannot be read now would make every text an old one.
         if texts:
             catalog = updated(catalog, texts)
