@@ -95,6 +95,20 @@ def test_translations_follow_a_renamed_state(page):
     assert german(page, text)[REPLY.replace("bye", "end")] == translation("Tschüs!")
 
 
+def test_two_states_can_swap_their_names(page):
+    both = {name: {"kind": "final", "reply": "Goodbye!"} for name in ("a", "b")}
+    text = json.dumps({**BYE, "initial_state": "a", "states": both})
+    places = [f"/texts/de/~1states~1{name}~1reply" for name in both]
+    saved(page, dict(zip(places, map(translation, ["Tschüs!", "Servus!"]), strict=True)), text=text)
+    body = {"path": "greeter.json", "text": text, "overwrite": True}
+    swaps = [("a", "c"), ("b", "a"), ("c", "b")]
+    body["renamings"] = [{"kind": "state", "name": old, "to": new} for old, new in swaps]
+    page.put("/file", body)
+    said = german(page, text)
+    assert said["/states/a/reply"] == translation("Servus!")
+    assert said["/states/b/reply"] == translation("Tschüs!")
+
+
 def test_translations_are_saved_beside_an_unfinished_text(page):
     saved(page, {PLACE: translation("Tschüs!")})
     saved(page, {PLACE: translation("Servus!")}, text="{")

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 from llm_fsm._json import TextMap, escape, is_list_of, list_at, member, steps, unescape, value_at
 from llm_fsm.definition.marks import places_in
 from llm_fsm.definition.models import Definition
+from llm_fsm.definition.names import label
 from llm_fsm.definition.naming import NamePlace, Naming
 from llm_fsm.definition.reply_names import renamed_key, renamed_reply
 from llm_fsm.documents import patch
@@ -81,14 +82,14 @@ def renamed(
     Example:
         renamed(text, [Renaming("state", "pay", "till")])
     """
-    maps = maps_of(renamings)
+    maps = _maps_of(renamings)
     document = patch.read(text).scan.value
     values = {}
     keys = {}
     for place in places(document):
         if place.at_key:
             old = steps(place.pointer)[-1]
-            new = in_new_names(old, place.naming, maps)
+            new = _new(old, place.naming, maps)
             if new != old:
                 keys[place.pointer] = new
             continue
@@ -100,6 +101,30 @@ def renamed(
     if keys:
         text = patch.rename_keys(text, list(keys.items()))
     return text
+
+
+def followed(catalog: Any, renamings: Iterable[Renaming]) -> Any:
+    """Return a catalogue of gettext in which states and keys have other names.
+
+    Args:
+        catalog: The catalogue, which is changed.
+        renamings: The renamings, which are made at once.
+    """
+    maps = _maps_of(renamings)
+    # The text of a key without a title is its name.
+    titles = {label(old, {}): label(new, {}) for old, new in maps[Naming.KEY].items()}
+    entries = [entry for entry in catalog if entry.id and entry.context]
+    # A catalogue finds an entry by its text and its context. All are out before one is in again,
+    # so two names can be swapped.
+    for entry in entries:
+        catalog.delete(entry.id, entry.context)
+    for entry in entries:
+        text = _new(entry.id, Naming.REPLY, maps)
+        entry.id = titles.get(text, text) if entry.context.endswith("/title") else text
+        entry.context = _new(entry.context, Naming.POINTER, maps)
+        entry.string = _new(entry.string, Naming.REPLY, maps)
+        catalog[entry.id] = entry
+    return catalog
 
 
 def composed(renamings: Sequence[Renaming]) -> list[Renaming]:
@@ -124,38 +149,29 @@ def composed(renamings: Sequence[Renaming]) -> list[Renaming]:
     return [Renaming(kind, old, new) for (kind, old), new in last.items() if old != new]
 
 
-Maps = Mapping[Naming, TextMap]
-"""Old names of states and of keys, each with the new one."""
+_Maps = Mapping[Naming, TextMap]
 
 
-def maps_of(renamings: Iterable[Renaming]) -> Maps:
-    """Return the new names of renamings that are made at once."""
+def _maps_of(renamings: Iterable[Renaming]) -> _Maps:
     maps: dict[Naming, dict[str, str]] = {Naming.STATE: {}, Naming.KEY: {}}
     for one in renamings:
         maps[Naming(one.kind)][one.name] = one.to
     return maps
 
 
-def _new_lines(document: Any, place: NamePlace, maps: Maps) -> Iterator[tuple[str, str, str]]:
+def _new_lines(document: Any, place: NamePlace, maps: _Maps) -> Iterator[tuple[str, str, str]]:
     """Yield (pointer, old text, new text). A reply may be a list of lines, which are one text."""
     old = value_at(document, place.pointer)
     match old:
         case str():
-            yield place.pointer, old, in_new_names(old, place.naming, maps)
+            yield place.pointer, old, _new(old, place.naming, maps)
         case list() if is_list_of(old, str):
-            lines = in_new_names(_LINE.join(old), place.naming, maps).split(_LINE)
+            lines = _new(_LINE.join(old), place.naming, maps).split(_LINE)
             for number, (line, other) in enumerate(zip(old, lines, strict=True)):
                 yield f"{place.pointer}/{number}", line, other
 
 
-def in_new_names(old: str, naming: Naming, maps: Maps) -> str:
-    """Return a name, or a text that has names, with the new names.
-
-    Args:
-        old: The text.
-        naming: What it is.
-        maps: The new names.
-    """
+def _new(old: str, naming: Naming, maps: _Maps) -> str:
     states = maps[Naming.STATE]
     keys = maps[Naming.KEY]
     match naming:

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from io import BytesIO, StringIO
 from typing import Any
 
 from llm_fsm._json import JsonDict, JsonMap, TextMap, object_at, step, steps
 from llm_fsm.definition.codes import finding
-from llm_fsm.definition.names import label
-from llm_fsm.definition.naming import Naming
 from llm_fsm.documents.files import read_called, stem_of
-from llm_fsm.documents.renaming import Renaming, in_new_names, maps_of
 from llm_fsm.errors import DefinitionError, Finding
 from llm_fsm.languages import locale_of
 from llm_fsm.lint.document import Document, Placed
@@ -97,7 +94,7 @@ def with_translations(
     for tag in tags:
         place = file_of_language(file, tag)
         try:
-            catalog = edited_catalog(file, tag, edits or {})
+            catalog = with_edits(read_catalog(file, tag), tag, edits or {})
         except DefinitionError as error:
             found.findings.extend(error.findings)
             continue
@@ -152,45 +149,14 @@ def read_catalog(file: str, tag: str) -> Any:
     raise DefinitionError([replace(bad, file=place, line=line, column=1)])
 
 
-def followed(file: str, tag: str, renamings: Iterable[Renaming]) -> Any:
-    """Return the catalogue of a `.po` file in which states and keys have other names.
+def with_edits(catalog: Any, tag: str, edits: Edits) -> Any:
+    """Return a catalogue with the edits of its language.
 
     Args:
-        file: The path of the definition.
+        catalog: The catalogue, which is changed.
         tag: The language.
-        renamings: The renamings, which are made at once.
-
-    Raises:
-        DefinitionError: It cannot be read.
+        edits: The edits of all languages.
     """
-    catalog = read_catalog(file, tag)
-    maps = maps_of(renamings)
-    # The text of a key without a title is its name.
-    titles = {label(old, {}): label(new, {}) for old, new in maps[Naming.KEY].items()}
-    # Taken out and put in again, because a catalogue finds an entry by its text and its context.
-    for entry in [entry for entry in catalog if entry.id and entry.context]:
-        catalog.delete(entry.id, entry.context)
-        text = in_new_names(entry.id, Naming.REPLY, maps)
-        entry.id = titles.get(text, text) if entry.context.endswith("/title") else text
-        entry.context = in_new_names(entry.context, Naming.POINTER, maps)
-        entry.string = in_new_names(entry.string, Naming.REPLY, maps)
-        catalog[entry.id] = entry
-    return catalog
-
-
-def edited_catalog(file: str, tag: str, edits: Edits, renamings: Iterable[Renaming] = ()) -> Any:
-    """Return the catalogue of a `.po` file as it is with the edits of its language.
-
-    Args:
-        file: The path of the definition.
-        tag: The language.
-        edits: The edits of all languages, in the new names.
-        renamings: The renamings since the file was written.
-
-    Raises:
-        DefinitionError: It cannot be read.
-    """
-    catalog = followed(file, tag, renamings)
     for place, edit in edits.items():
         _, language, pointer = steps(place)
         if language != tag or not edit.source:

@@ -8,15 +8,16 @@ from os.path import exists
 from llm_fsm._json import JsonMap, steps
 from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.definition.plain import NotPlainError
-from llm_fsm.documents.renaming import Renaming
+from llm_fsm.documents.renaming import Renaming, followed
 from llm_fsm.documents.translations import (
     Translation,
     as_po,
-    edited_catalog,
     file_of_language,
     languages_of,
+    read_catalog,
     texts_of,
     updated,
+    with_edits,
 )
 from llm_fsm.editor.checked import kind_of_value, todays
 from llm_fsm.editor.folder import Folder
@@ -42,7 +43,7 @@ def all_texts(body: EditedBody, folder: Folder) -> Texts:
     found.rows = [TextRow(pointer=pointer, text=text) for pointer, text in texts.items()]
     file = folder.place(body.path)
     for tag in found.languages:
-        catalog = updated(edited_catalog(file, tag, body.translations), texts)
+        catalog = updated(with_edits(read_catalog(file, tag), tag, body.translations), texts)
         for row in found.rows:
             entry = catalog.get(row.text, context=row.pointer)
             row.translations[tag] = Translation(row.text, entry.string or "", entry.fuzzy)
@@ -69,7 +70,8 @@ def edited_files(
     if renamings:
         tags.update(tag for tag in languages_of(document) if exists(file_of_language(file, tag)))
     for tag in sorted(tags):
-        catalog = edited_catalog(file, tag, body.translations, renamings)
+        catalog = followed(read_catalog(file, tag), renamings)
+        catalog = with_edits(catalog, tag, body.translations)
         # A definition that cannot be read now would make every text an old one.
         if texts:
             catalog = updated(catalog, texts)

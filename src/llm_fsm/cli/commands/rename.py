@@ -19,8 +19,8 @@ from llm_fsm.cli.terminal import console
 from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.documents import patch
 from llm_fsm.documents.files import beside
-from llm_fsm.documents.renaming import Renaming, renamed
-from llm_fsm.documents.translations import as_po, file_of_language, followed, languages_of
+from llm_fsm.documents.renaming import Renaming, followed, renamed
+from llm_fsm.documents.translations import as_po, file_of_language, languages_of, read_catalog
 from llm_fsm.testing.scenarios import names
 from llm_fsm.testing.scenarios.loader import ENDING
 
@@ -85,8 +85,9 @@ def _followers(
             if value_at(parse(text), position) is not None:
                 yield layout, patch.rename_keys(text, [(position, renaming.to)])
     for tag in languages_of(document):
-        if os.path.exists(file_of_language(file, tag)):
-            yield file_of_language(file, tag), as_po(followed(file, tag, one))
+        place = file_of_language(file, tag)
+        if os.path.exists(place):
+            yield place, as_po(followed(read_catalog(file, tag), one))
 
 
 def _other(text: str, new: str) -> str:
