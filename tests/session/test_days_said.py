@@ -80,6 +80,9 @@ def judged(
         ("pt", "depois de amanhã", "2026-12-03", "2026-12-02"),
         ("ja", "あさっての午後三時でお願いします", "2026-12-03", "2026-12-02"),
         ("ar", "الجمعة", "2026-12-04", "2026-12-05"),
+        ("de", "So gegen Viertel nach drei nachmittags", "15:15", "15:45"),
+        ("pt", "Por volta das nove e meia da noite", "21:30", "20:30"),
+        ("es", "A las once y cuarto de la mañana", "11:15", "11:25"),
     ],
 )
 def test_a_day_that_is_read_for_certain_is_taken_and_no_other(
@@ -138,6 +141,8 @@ def test_a_time_beside_a_day_and_a_day_beside_a_time_must_be_said(
         ("en", "4", "2026-12-04"),
         ("en", "lunch time tomorrow", "12:30"),
         ("en", "after 5", "17:30"),
+        ("en", "quarter to eight", "20:15"),
+        ("ja", "四時にしてください", "16:30"),
         ("en", "between 2 and 4", "14:00"),
         ("en", "3 nights", "2026-12-07"),
         ("es", "una noche", "2026-12-05"),

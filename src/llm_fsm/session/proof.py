@@ -191,11 +191,10 @@ def _heard(claim: Claim, part: str, text: str, words: UserWords) -> tuple[set[st
     days, clocks = dates(found, words.today), times(found)
     own, kinds = (days, _CALENDAR) if "-" in part else (clocks, _CLOCK)
     named = {one.value for one in own}
-    # A day without a month is not certain, and one of two days may count from the other. Neither
-    # is a time that may be in either half of the day.
-    is_open = (
-        len(named) > _YEARS or len({one.start if own is days else one.value for one in own}) > 1
-    )
+    is_open = _is_in_either_half(clocks)
+    if own is days:
+        # A day without a month is not certain, and one of two days may count from the other.
+        is_open = len(named) > _YEARS or len({one.start for one in days}) > 1
     read = [_is_in(piece, own) for piece in found]
     # The number of another value is none of a day.
     used = {"1", *claim.beside.split()}
@@ -207,6 +206,14 @@ def _heard(claim: Claim, part: str, text: str, words: UserWords) -> tuple[set[st
         may_be = is_bound or is_other or is_same or not kinds.isdisjoint(piece.senses)
         is_open = is_open or (may_be and not read[at])
     return named, is_open
+
+
+def _is_in_either_half(clocks: Sequence[Meaning]) -> bool:
+    """Return true if a time may be in the morning or in the evening, by its longest readings."""
+    longest = max((one.end - one.start for one in clocks), default=0)
+    times_of_day = {one.value for one in clocks if one.end - one.start == longest}
+    halves = {(int(value[:2]) % 12, value[2:]) for value in times_of_day}
+    return len(halves) < len(times_of_day)
 
 
 def _is_in(piece: Piece, readings: Sequence[Meaning]) -> bool:

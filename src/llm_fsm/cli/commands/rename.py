@@ -43,7 +43,7 @@ def rename(*, file: str, old: str, new: str, key: bool) -> int:
     if not new or new in _names(document, renaming.kind):
         said = f"there is a {renaming.kind} {new!r} already" if new else "NEW is empty"
         raise Failure(f"{file}: {said}; choose another name")
-    changed = {place: data for place, data in _followers(file, document, renaming) if data}
+    changed = dict(_followers(file, document, renaming))
     for place, data in changed.items():
         write_output(place, data)
     console.note(f"renamed the {renaming.kind} {old} to {new} in {', '.join(changed)}")
@@ -76,8 +76,8 @@ def _followers(
         with failing(SourceError, patch.PatchError, place=f"{place}: ", code=exits.AT_FAULT):
             tested = member(parse(text), "definition")
             if isinstance(tested, str) and beside(place, tested) == os.path.abspath(file):
-                yield place, _other(text, names.renamed(text, one))
-    layout = f"{os.path.splitext(file)[0]}.layout.json"
+                yield place, names.renamed(text, one)
+    layout = file.removesuffix(".json") + ".layout.json"
     position = f"/positions{step(renaming.name)}"
     if renaming.kind == "state" and os.path.exists(layout):
         text = text_of(layout)
@@ -88,8 +88,3 @@ def _followers(
         place = file_of_language(file, tag)
         if os.path.exists(place):
             yield place, as_po(followed(read_catalog(file, tag), one))
-
-
-def _other(text: str, new: str) -> str:
-    """Return the new text; "" if it is the old one."""
-    return "" if text == new else new
