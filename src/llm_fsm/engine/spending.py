@@ -68,7 +68,7 @@ class Spending:
 
 
 class _Sum:
-    """What the conversations of a query have used, from its time on if it has one."""
+    """Adds up the records of the conversations of a query, from its time on if it has one."""
 
     def __init__(self, query: ListQuery) -> None:
         self._query = query
